@@ -17,10 +17,12 @@ from tests.house.generated import renew
 from tests.house.markdown import Block, blocks
 from tests.house.repository import ROOT, project_files, relative
 from tests.house.site import on_page_markdown
+from tests.support.today import sampled
 from tidegate.core.errors import Code, TidegateError
 from tidegate.settings.reading import read_settings
 
 DOCUMENTS = project_files(".md")
+RUNNING = [pytest.param(path, id=relative(path)) for path in DOCUMENTS if any(block.runs for block in blocks(path))]
 
 
 def parse_shell(text: str) -> None:
@@ -37,8 +39,9 @@ def test_every_code_block_parses(path: Path) -> None:
             PARSERS[block.language](block.text)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+@pytest.mark.parametrize("path", sampled(RUNNING, (len(RUNNING) + 1) // 2))
 def test_the_blocks_marked_run_do_run(path: Path, tmp_path: Path) -> None:
+    """Each page runs every second day, and with `-m more`: most blocks start Spark."""
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for block in blocks(path):
         if block.runs:

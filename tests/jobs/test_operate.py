@@ -231,7 +231,7 @@ def test_a_job_whose_driver_stands_still_gives_no_answer_and_its_death_is_seen(j
     assert read_beat(job.job) is not None
     os.kill(job.process.pid, signal.SIGSTOP)
     code, none = job.command("stop", "words", "--id", "unheard", "--timeout", "500ms")
-    assert (code, none["outcome"], "may still be done" in none["detail"]) == (7, "no answer", True)
+    assert (code, none["outcome"], "may still be carried out" in none["detail"]) == (7, "no answer", True)
     os.killpg(job.process.pid, signal.SIGKILL)
     job.process.wait()
     assert job.command("info", "words")[1]["state"] == "DIED"

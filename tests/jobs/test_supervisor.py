@@ -461,7 +461,7 @@ def test_what_was_asked_of_a_supervisor_that_was_killed_is_no_request_to_the_nex
         (driver,) = starts(tmp_path)
         os.kill(killed.process.pid, signal.SIGSTOP)
         code, said = ask(tmp_path, "stop", "--id", "one", "--timeout", "200ms")
-        assert (code, "request one stands" in said["detail"]) == (7, True)
+        assert (code, "request one was sent" in said["detail"]) == (7, True)
         os.kill(killed.process.pid, signal.SIGKILL)
         killed.process.wait()
         with suppress(ProcessLookupError):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import secrets
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing, nullcontext, suppress
@@ -21,6 +24,7 @@ from kafka.partitioner.default import murmur2
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from tests.kafka.seen import open_transactions, visible_now
+from tests.support.driver import PYTHON_PATH
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
 from tidegate.kafka.clients import Clients
@@ -79,6 +83,21 @@ def test_an_identity_serves_one_attempt_and_a_late_commit_hits_nothing(sink: Kaf
     assert sink.evidence(newer) is Evidence.ABSENT
     sink.commit([newer])
     assert ids(sink) == [0, 1, 1000, 1001, 2000, 2001]
+
+
+def test_a_process_outlives_transactions_that_are_aborted_while_their_rows_are_sent(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """The client asks the coordinator to add a partition when its first row is sent. A client that is closed before the
+    answer has ended the whole process: a worker, with all its other tasks."""
+    program = [sys.executable, str(Path(__file__).with_name("aborting_program.py"))]
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "TIDEGATE_PLACE": str(tmp_path / "place")}
+    topic = make_topic(broker.servers)
+    done = subprocess.run(
+        [*program, broker.servers, topic, "60"], env=environment, capture_output=True, text=True, timeout=200
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "aborted 60"), done.stderr[-2000:]
+    assert visible_now(broker.servers, topic) == []
 
 
 def test_a_job_that_was_given_up_is_forgotten_and_another_one_is_not(sink: KafkaSink) -> None:

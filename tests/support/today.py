@@ -21,8 +21,8 @@ def today() -> int:
 
 
 def sampled(cases: Sequence[ParameterSet], count: int = 1) -> list[ParameterSet]:
-    """`cases` of a test, of which `count` run today, and the others with `-m more`."""
-    chosen = {(today() + number) % len(cases) for number in range(count)}
+    """`cases` of a test, of which the next `count` run today, and the others with `-m more`."""
+    chosen = {(today() * count + number) % len(cases) for number in range(count)}
     return [
         case if number in chosen else pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.more])
         for number, case in enumerate(cases)

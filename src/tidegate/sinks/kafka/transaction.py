@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,8 @@ from tidegate.sinks.rows import RowRefused
 
 _HEADERS_BYTES = 1000
 _QUEUE_FULL_WAIT_SECONDS = 0.05
+_ABORT_SECONDS = 5.0
+"""Time limit for the client's abort. What it does not reach within this time, fencing does."""
 _ERROR = "_error"
 """The keys under which the client marks a refused message of a batch, with the reason."""
 
@@ -142,8 +145,16 @@ class KafkaTransaction(Transaction):
         return self._committable()
 
     def abort(self) -> None:
-        """Aborts by fencing. If the cluster is unreachable, recovery or the next user of the id does it."""
+        """Aborts by the client, and then by fencing. If the cluster is unreachable, recovery or the next user of the id
+        does it.
+
+        Fencing alone would be enough for the rows. But librdkafka ends the whole process (an assertion in
+        rdkafka_txnmgr.c, seen with 2.16) if a producer is closed while it waits for the answer that a partition is part
+        of its transaction. The client's abort waits for that answer.
+        """
         if self._lease is not None:
+            with suppress(KafkaException, SystemError):  # fenced, timed out, or the cluster does not answer
+                self._lease.opened.client.abort_transaction(_ABORT_SECONDS)
             self._let_go()
         try:
             wire_of(self._settings.clients).fence(self._name, self._settings.timeout_ms)

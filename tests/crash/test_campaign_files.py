@@ -15,6 +15,7 @@ from tests.campaign_files.planted import PLANTED
 from tests.campaign_files.report import summary
 from tests.campaign_files.run import Options, Report, run_campaign
 from tests.campaign_files.schedule import Inside, Step
+from tests.support.today import turn
 from tidegate.core.failpoints import Action
 
 pytestmark = pytest.mark.timeout(600)
@@ -34,6 +35,7 @@ def strike(
     return run_campaign(options, lambda _: None, steps)
 
 
+@turn(0, of=2)
 def test_files_that_move_and_go_around_kills_count_once_and_every_refusal_is_true(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

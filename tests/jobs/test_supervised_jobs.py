@@ -18,11 +18,13 @@ import pyspark
 import pytest
 
 from tests.jobs.under_run import NUMBERS, UnderRun, in_session, processes, table, wait_until, write
+from tests.support.today import turn
 from tidegate.storages.local.locks import acquire
 
 QUICKLY = ["-D", "restart.exponential.initial=100ms"]
 
 
+@turn(0, of=2)
 def test_a_job_is_kept_alive_and_every_row_is_there_once(tmp_path: Path):
     """The driver is killed, then an epoch fails: one restart of the process, and one of the query alone."""
     write(tmp_path, 0, 6)
@@ -51,6 +53,7 @@ def test_a_job_is_kept_alive_and_every_row_is_there_once(tmp_path: Path):
     assert table(tmp_path) == list(range(8))
 
 
+@turn(1, of=2)
 def test_a_driver_whose_supervisor_is_killed_ends_the_next_run_resumes_and_a_fresh_one_begins_anew(tmp_path: Path):
     write(tmp_path, 0, 3)
     with UnderRun(tmp_path, "for-ever", options=["-d", "--json"]) as background:

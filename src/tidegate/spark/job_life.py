@@ -16,9 +16,7 @@ from tidegate.core.effects import Happening
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.operate.endings import AskedOf, EndMode
-from tidegate.operate.job_end import (
-    is_of_an_unready_sink,
-)
+from tidegate.operate.job_end import is_of_an_unready_sink
 from tidegate.spark.asked_end import AskedEnd
 from tidegate.spark.companions import Companion
 from tidegate.spark.draining import Draining, Reins

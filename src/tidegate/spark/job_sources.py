@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache, partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -105,7 +106,11 @@ class JobSources:
         job = self._job
         own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
         tempo = Tempo(job.settings.backlog_interval, log, job.settings.checkpointing_timeout)
-        columns = job.registry.columns_read(declared.rows) if own else {}
+        columns = cache(lambda: job.registry.columns_read(declared.rows))  # not before a source asks
+
+        def columns_of(uid: str) -> frozenset[str]:
+            return columns()[uid]
+
         streams: dict[str, DataFrame] = {}
         for uid, source in own.items():
             use = SourceUse(
@@ -113,7 +118,7 @@ class JobSources:
                 position=position_of(positions[uid]),
                 tempo=tempo,
                 reader=self._reader(declared, uid),
-                columns=columns[uid],
+                columns=partial(columns_of, uid),
             )
             streams[uid] = source.bound(job.session, use)
         start_moves(f"query {declared.uid}, about to start")

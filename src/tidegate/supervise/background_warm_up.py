@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from tidegate.core.errors import TidegateError
 from tidegate.machine.class_archive import archive_to_make, command_to_make, environment_to_make
@@ -23,7 +24,9 @@ AFTER_SECONDS = 60.0
 """Time that a job runs before the archive is made."""
 _LOWEST_PRIORITY = 19
 _PATIENCE_SECONDS = 900.0
+"""Time limit for the process that makes the archive."""
 _SHOWN_CHARACTERS = 300
+_LOOK_SECONDS = 0.2
 
 
 class BackgroundWarmUp(PassedOn):
@@ -68,34 +71,36 @@ class BackgroundWarmUp(PassedOn):
             archive = archive_to_make(self._environment)
         except TidegateError:  # no Java is found: then no job would run here, but for a session of another machine
             return
-        if archive is not None:
-            self._make(archive)
-
-    def _make(self, archive: Path) -> None:
+        if archive is None:
+            return
         begun = time.monotonic()
-        process = subprocess.Popen(
-            command_to_make(archive, _LOWEST_PRIORITY),
-            env=environment_to_make(self._environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        stopper = threading.Thread(target=self._end_with_the_supervisor, args=[process], daemon=True)
-        stopper.start()
-        _, errors = process.communicate()
-        if process.returncode == 0:
-            self._told.warmed_up(archive, archive.stat().st_size, time.monotonic() - begun)
-        elif not self._closed.is_set():
-            lines = errors.decode(errors="replace").strip().splitlines()
-            self._told.warm_up_failed((lines[-1] if lines else f"exit code {process.returncode}")[:_SHOWN_CHARACTERS])
+        try:
+            failure = self._make(archive)
+            if failure is None:
+                self._told.warmed_up(archive, archive.stat().st_size, time.monotonic() - begun)
+        except OSError as error:
+            failure = str(error)
+        if failure is not None and not self._closed.is_set():
+            self._told.warm_up_failed(failure)
 
-    def _end_with_the_supervisor(self, process: subprocess.Popen[bytes]) -> None:
-        end = time.monotonic() + _PATIENCE_SECONDS
-        while process.poll() is None:
-            if self._closed.wait(_LOOK_SECONDS) or time.monotonic() > end:
-                end_processes(process.pid, 0.0)
-                return
-
-
-_LOOK_SECONDS = 0.2
+    def _make(self, archive: Path) -> str | None:
+        """Run the process that makes the archive. Returns the reason if it fails."""
+        with TemporaryFile() as errors:
+            process = subprocess.Popen(
+                command_to_make(archive, _LOWEST_PRIORITY),
+                env=environment_to_make(self._environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+            end = time.monotonic() + _PATIENCE_SECONDS
+            while process.poll() is None:
+                if self._closed.wait(_LOOK_SECONDS) or time.monotonic() > end:
+                    end_processes(process.pid, 0.0)
+                    process.wait()
+            if process.returncode == 0:
+                return None
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+        return (lines[-1] if lines else f"exit code {process.returncode}")[:_SHOWN_CHARACTERS]

@@ -61,7 +61,7 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
 
     `options` are those of librdkafka. A value `env:NAME` or `file:PATH` is read when a client is opened. `headers=True`
     adds the column of headers. `max_rows` and `max_bytes` limit an epoch; `max_bytes` is approximate: it uses the mean
-    size of the next keys and values. `group`: the consumer group to which offsets of done epochs are committed, for lag
+    size of the next keys and values. `group`: the offsets of done epochs are committed to this consumer group, for lag
     tools only (`{}` stands for `<job>.<query>.<source>`); None: no group.
 
     `lost`: what to do if records were deleted before they were read, or a topic was created again: "refuse" the start
@@ -116,7 +116,7 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
             bounds = Bounds.from_text(use.position)
         except (Unreadable, KeyError):
             raise other_source("this Kafka source", use.position, use.where) from None
-        return _frame(session, replace(self._reading(use.where, use.tempo), columns=use.columns), bounds)
+        return _frame(session, replace(self._reading(use.where, use.tempo), columns=use.columns()), bounds)
 
     def monitor(self, name: str) -> Monitor:
         group = None if self.group is None else LagGroup(self.clients, self.group.replace("{}", name))

@@ -47,8 +47,8 @@ class Ground:
     """What a source of tidegate's own needs for one start of its job.
 
     `session`: the job's Spark session. `folder`: the source's folder in the job's folder. `where`: the name of the
-    source in errors. `readers`: the names with which `monitor` will be called, one for each query. `retained`: the
-    number of retained checkpoints of the job, to which a restore can go back. `epochs_kept`: for how many epochs a
+    source in errors. `readers`: the names for calls of `monitor`, one for each query. `retained`: the number
+    of retained checkpoints of the job; a restore can go back to each of them. `epochs_kept`: for how many epochs a
     query's files are kept. `bounded`: True in a run until `caught-up`. `oldest`: for each reader, the positions of its
     query's sources in the job's oldest retained checkpoint. `saved`: the part of an ingest log in a savepoint from
     which the source resumes.
@@ -71,14 +71,14 @@ class SourceUse:
 
     `where`: the name of the source in errors. `position`: the position where the query begins, from *start*. `tempo`:
     the durations to which the size of epochs adapts. `reader`: the name of the query's reading, as in `monitor`.
-    `columns`: the names of the columns that the query uses; the source may return nulls in the others.
+    `columns`: returns the names of the columns that the query uses; a source that asks may return nulls in the others.
     """
 
     where: str
     position: str
     tempo: Tempo
     reader: str
-    columns: frozenset[str]
+    columns: Callable[[], frozenset[str]]
 
 
 class OpenedSource(ABC):
@@ -118,7 +118,7 @@ class OpenedSource(ABC):
         return None
 
     def joined(self) -> JoinedLog | None:
-        """The ingest log from which a restore resumes, for a source that is only inspected; None for other sources."""
+        """For a source that is only inspected: the ingest log that a restored job resumes from; None for all others."""
         return None
 
     def end_input(self) -> None:
@@ -153,7 +153,7 @@ class PositionedSource(ABC):
 
     @abstractmethod
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
-        """As `StreamLoader.load`: the DataFrame on which the program builds its queries.
+        """As `StreamLoader.load`: the DataFrame that the program builds its queries on.
 
         When a query is started, it reads the DataFrame that `OpenedSource.bound` returns instead.
         """

@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for pr
 
 
 class Printed(Enum):
-    """For whom a command prints: for people, or JSON for programs."""
+    """The output of a command: text for a terminal, or JSON for programs."""
 
     TEXT = "sentences and tables"
     JSON = "one JSON value, for programs"

@@ -49,7 +49,7 @@ def export(
 
 def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The archive to read; `-` is the standard input.")],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder in which to create the savepoint.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The savepoint is created in this folder.")],
     json: Json = False,
 ) -> None:
     """Unpack a savepoint from an archive of `export` into a folder. Every file is compared with the manifest.

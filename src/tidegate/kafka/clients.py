@@ -48,7 +48,7 @@ class Clients:
 
 
 class Refusals:
-    """Collects errors with which brokers refuse a client, such as a wrong login or a certificate.
+    """Collects the errors of a refused client, such as a wrong login or a certificate that the brokers do not accept.
 
     A client reports these only to its callback; its calls just run into their time limits. `note` is the `error_cb` of
     the client, which is called during a poll.

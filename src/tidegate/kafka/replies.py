@@ -62,7 +62,7 @@ _CODES = frozenset(Reply)
 
 
 class CoordinatorType(IntEnum):
-    """The kind of key for which a coordinator is looked up."""
+    """The kind of a key. Kafka looks up the coordinator of a key by its kind."""
 
     GROUP = 0
     TRANSACTION = 1

@@ -70,7 +70,7 @@ _FORMAT = descriptions_of("sinks", _SinksRecord)
 
 
 def describe(query: str, sink: TwoPhaseSink, level: Level) -> DescribedSink:
-    """The description from which `open_sink` makes the sink again. Only the program can open a sink of a subclass."""
+    """The description of a sink. `open_sink` makes the sink again from it; only the program can open a subclass."""
     return DescribedSink(
         query=query,
         uid=sink.uid,

@@ -51,7 +51,7 @@ _FORMAT = descriptions_of("sources", _Sources)
 
 
 def describe_source(uid: str, source: Source) -> DescribedSource:
-    """The description from which `open_source` opens the source again.
+    """The description of a source. `open_source` opens the source again from it.
 
     For a class without a kind the description has only the name of the class, and only the program can open it.
     """

@@ -36,7 +36,7 @@ class Leaf:
 def leaves_of(column: Column, path: str) -> Iterator[Leaf]:
     """Split a column into leaves: a plain column is one leaf, a nested one has a leaf for each place of plain values.
 
-    `path`: the name of the column, with which the `path` of each leaf begins.
+    `path`: the name of the column. The `path` of each leaf begins with it.
     """
     length = len(column)
     return _leaves(column, path, lambda: np.arange(length), None, in_a_key=False)

@@ -72,7 +72,7 @@ class Traits:
 
 
 class Source:
-    """The base of every source: its traits, and a description with which a command opens it without the program."""
+    """The base of every source: its traits and its description. A command opens the source from the description."""
 
     traits: Traits
     """What the source declares of itself. A source whose class does not say it sets it in its `__init__`."""
@@ -199,8 +199,8 @@ class RowSource(Source, ABC):
 
 
 def goes_back(before: Position, now: Position) -> str:
-    """A text that lists each part that `now` lacks, or for which `now` is smaller than `before`; empty if there is
-    none.
+    """A text that lists the parts that went back: `now` lacks the part, or its position in `now` is smaller than in
+    `before`. Empty if no part went back.
     """
     gone = [f"{part} {at}, now {now.get(part, 'gone')}" for part, at in before.items() if now.get(part, -1) < at]
     return ", ".join(gone)

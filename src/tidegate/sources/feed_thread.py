@@ -49,7 +49,7 @@ class FeedThread(ABC):
         """Fill the log until `_closing` is set. An exception ends the job."""
 
     def _failed(self, error: Exception) -> Exception:
-        """The error with which the job ends after `_feed` has raised `error`."""
+        """The error that ends the job after `_feed` has raised `error`."""
         return error
 
     def _work(self) -> None:

@@ -24,7 +24,7 @@ _KINDS: Final = Kinds(
 
 
 def kind_of(source: Source) -> str:
-    """The kind under which this source's class is registered; empty if only the job's program can open the source.
+    """The registered kind of this source's class; empty if only the job's program can open the source.
 
     The registered class may be a base of the source's class: commands can load that one without importing pyspark.
     """

@@ -113,7 +113,7 @@ class SavepointTaker:
         return self._default is not None
 
     def check(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Path:
-        """The folder in which this savepoint would be taken; it does not exist yet.
+        """The folder that this savepoint would create; it does not exist yet.
 
         Raises REQUEST_REFUSED if none can be taken.
         """

@@ -15,7 +15,7 @@ WORD = secrets.token_hex(8)
 
 @contextmanager
 def told_by_source(word: str) -> Generator[None, None, None]:
-    """A context in which an exception of a source is changed so that it reaches the driver completely.
+    """A context that changes an exception of a source, so that the whole exception reaches the driver.
 
     The new exception has no cause: Spark's JVM searches the text of a traceback with a regular expression, and a long
     text overflows the JVM's stack.

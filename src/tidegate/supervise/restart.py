@@ -93,7 +93,7 @@ class ExponentialDelay(msgspec.Struct, frozen=True, tag="exponential-delay"):
         return min(pause + pause * self.jitter * (2 * chance - 1), self.maximum)
 
     def _since_reset(self, past: Sequence[Restarted]) -> tuple[int, float]:
-        """The number of restarts since the pause was reset, and the time at which the newest of them was due."""
+        """The number of restarts since the pause was reset, and the planned time of the newest restart."""
         done, restart_at = 0, -math.inf
         for each in past:
             if each.at < restart_at:

@@ -42,7 +42,7 @@ class LeaseContract(ABC):
     """The longest wait of a take for a dead holder, in seconds. Must be more than the lease's timeout."""
 
     races = 20
-    """The number of rounds in a test in which several processes or threads take the lease at the same time."""
+    """The number of rounds of a test with several processes or threads that take the lease at the same time."""
 
     @abstractmethod
     def open(self) -> Lease:
@@ -53,7 +53,7 @@ class LeaseContract(ABC):
 
     @abstractmethod
     def another_driver(self) -> AbstractContextManager[Callable[[], None]]:
-        """A context in which another process holds the lease of `self.job`, or has held it and is dead.
+        """A context. Inside it another process holds the lease of `self.job`, or has held it and is dead.
 
         It yields a function that kills that process.
         """
@@ -74,7 +74,7 @@ class LeaseContract(ABC):
         return self.open().take(self.job, self.patience_seconds)
 
     def refused(self) -> TidegateError:
-        """Call `take` in this process, without a wait, and return the error with which the call is refused."""
+        """Call `take` in this process, without a wait, and return the error that it raises."""
         with pytest.raises(TidegateError) as caught:
             self.open().take(self.job, patience_seconds=0)
         demand(caught.value.catalogue_entry is Code.DRIVER_ALIVE, f"a take that fails is DRIVER_ALIVE: {caught.value}")

@@ -85,7 +85,7 @@ class SourceContract(ABC):
         return traits if traits.replay is Replay.EXACT else Traits(Replay.EXACT, Begins.EITHER, traits.absence)
 
     def row_of(self, row: Row) -> Row:
-        """Return the added row from which the source made `row`.
+        """Return the added row of `row`: the suite added it, and the source read it as `row`.
 
         Override this if the source adds or converts columns.
         """

@@ -38,7 +38,7 @@ class SourceReading(ABC):
 
     @abstractmethod
     def rows(self, start: ReadingPlace, end: ReadingPlace) -> list[Row]:
-        """The rows between two positions, in the order in which the tasks read them."""
+        """The rows between two positions, in the order of reading."""
 
     @abstractmethod
     def stop(self) -> None:

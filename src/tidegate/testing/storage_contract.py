@@ -43,7 +43,7 @@ class StorageContract(ABC):
     """An empty folder for each test, for a storage that stores files."""
 
     races = 20
-    """The number of rounds in each test in which several writers begin at the same time."""
+    """The number of rounds of each test with several writers that begin at the same time."""
 
     @abstractmethod
     def open(self) -> Storage:

@@ -40,7 +40,7 @@ class FileShape:
         return one_for_each_row([*found, *self.format.refuses(batch.select(others))])
 
     def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows in the form in which they are written; none of them is refused."""
+        """The rows as the sink writes them. The caller has removed refused rows."""
         return with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
 
     def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -82,7 +82,7 @@ def _field(data: bytes | None) -> int:
 
 
 def _varint(number: int) -> int:
-    """The number of bytes in which Kafka encodes a length: zigzag, seven bits a byte."""
+    """The size of an encoded length in a Kafka record, in bytes: zigzag, seven bits a byte."""
     return max(1, -(-(number << 1).bit_length() // 7))
 
 

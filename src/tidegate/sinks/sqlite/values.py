@@ -70,7 +70,7 @@ class SQLiteRules:
             yield each
 
     def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows in the form in which they are written; none of them is refused."""
+        """The rows as the sink writes them. The caller has removed refused rows."""
         return with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
 
 

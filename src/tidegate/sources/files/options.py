@@ -50,7 +50,7 @@ class FileOptions:
 
     @property
     def archive(self) -> str | None:
-        """The folder to which files are moved when they are done; None if they are not moved."""
+        """The folder for files that are done; None if they are not moved."""
         return self.after_done.removeprefix(ARCHIVE) if self.after_done.startswith(ARCHIVE) else None
 
 

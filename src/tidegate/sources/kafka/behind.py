@@ -32,7 +32,7 @@ class LagGauge:
         self._thread.start()
 
     def tell(self, done: OffsetOf) -> None:
-        """Set the offsets up to which all records are done. Returns at once."""
+        """Set the end offsets of the newest done epoch. Returns at once."""
         self._done = done
         self._told.set()
 

@@ -329,7 +329,7 @@ def warn_of_lost(reading: TopicReading, start: OffsetOf, skipped: Mapping[Partit
 
 
 def _shorter(start: Offsets, latest: OffsetOf) -> set[Partition]:
-    """The partitions that now end before the offset up to which they were read."""
+    """The partitions that now end before the offset that the job has reached."""
     return {each for each, offset in start.next.items() if latest[each] < offset}
 
 

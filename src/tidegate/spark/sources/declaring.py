@@ -20,7 +20,7 @@ from tidegate.spark.sources.streams import loses_what_arrives, vouch_for
 
 
 class Through(Enum):
-    """Whether the queries read a source directly, or an ingest log to which tidegate first writes the source's rows."""
+    """The place that queries read: the source itself, or an ingest log. tidegate first writes the rows to that log."""
 
     SOURCE = "the source itself"
     LOG = "an ingest log that keeps the source's rows"
@@ -30,7 +30,7 @@ class Through(Enum):
 class DeclaredSource:
     """A source that a program has declared.
 
-    `rows`: the DataFrame on which the program builds its queries. `positioned`: the object that opens the source at a
+    `rows`: the DataFrame that the program builds its queries on. `positioned`: the object that opens the source at a
     start; None for a stream that only Spark handles. `loses_what_arrives`: True if rows that arrive while no job runs
     are lost.
     """

@@ -21,7 +21,7 @@ def qualified(session: SparkSession, path: str) -> str:
 
 
 def encoding_of_names(session: SparkSession) -> str:
-    """The encoding in which Java reads file names. It depends on the locale and decides which names Java can open."""
+    """Java's encoding of file names. It depends on the locale and decides which names Java can open."""
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     return str(jvm.java.lang.System.getProperty("sun.jnu.encoding"))
 

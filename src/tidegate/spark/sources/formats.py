@@ -12,7 +12,7 @@ from tidegate.sources.base import Absence, Begins, Replay, Traits
 class SparkFormat:
     """A streaming format of Spark.
 
-    `newest`: the options with which the format begins after its newest row. `in_plans`: the end of its name in a query
+    `newest`: options that let the format begin after its newest row. `in_plans`: the end of its name in a query
     plan, if that differs from the format's name.
     """
 

@@ -60,8 +60,8 @@ class IngestedSource(PositionedSource):
         return self.frame(session, where, None, None)
 
     def frame(self, session: SparkSession, where: str, folder: Path | None, begin: IngestPosition | None) -> DataFrame:
-        """The stream of the log in `folder`, from position `begin`. If both are None: the stream on which the program
-        builds its queries.
+        """The stream of the log in `folder`, from position `begin`. If both are None: the stream that the program
+        builds its queries on.
         """
         rows = self.rows(session, where)
         return frame_of(session, IngestReader, rows.schema, where, rows=rows, folder=folder, begin=begin)
@@ -74,7 +74,7 @@ class IngestedSource(PositionedSource):
 
 
 class OpenedIngest(OpenedSource, Companion):
-    """The log of one source during one start of its job, its feed, and the position up to which it may be trimmed.
+    """The log of one source during one start of its job, its feed, and the newest position that may be removed from it.
 
     In a run until `caught-up` the feed does not start: the job processes the rows in the log.
     """
@@ -121,7 +121,7 @@ class OpenedIngest(OpenedSource, Companion):
 
 
 class JudgedIngest(OpenedSource):
-    """The log from which a restored job will resume. Used while the restore is checked; nothing is written."""
+    """The log of a savepoint: a restored job will resume from it. Used while the restore is checked; writes nothing."""
 
     def __init__(self, source: IngestedSource, joined: JoinedLog, ground: Ground) -> None:
         self._source = source

@@ -89,7 +89,7 @@ def recall(source: PositionedSource, uid: str, folder: Path) -> None:
 def verify_read(opened: Mapping[str, OpenedSource], readers: Mapping[str, str]) -> None:
     """Called after the tasks of an epoch. Raises if they have read something else than the epoch's input.
 
-    `readers`: for each source, the name under which the query reads it.
+    `readers`: for each source, the name of the query's reading.
     """
     for uid, reader in readers.items():
         if uid in opened:

@@ -46,7 +46,7 @@ class DeclaredFiles(Protocol):
 
     @property
     def rows(self) -> DataFrame | None:
-        """The DataFrame on which the program has built its queries."""
+        """The DataFrame that the program has built its queries on."""
         ...
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame: ...

@@ -32,7 +32,7 @@ class Ends(Protocol):
     """Maximum number of batches that wait at the input."""
 
     def ready(self) -> AbstractContextManager[None]:
-        """A context in which the needed resources exist, such as a broker. They are stopped at its end."""
+        """A context that starts the needed resources, such as a broker, and stops them at its end."""
         ...
 
     def environment(self) -> Mapping[str, str]:

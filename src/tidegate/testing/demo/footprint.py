@@ -1,4 +1,4 @@
-"""Reads from the files of a query's checkpoint how many epochs are complete and in which phase an epoch is."""
+"""Reads the files of a query's checkpoint: the number of complete epochs, and the phase of an epoch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Footprint:
         return max(numbers, default=-1) + 1
 
     def phases(self, epoch: int) -> frozenset[Phase]:
-        """The phases in which `epoch` may be, according to its files. Empty if it has not begun or is complete.
+        """The possible phases of `epoch`, according to its files. Empty if it has not begun or is complete.
 
         A and B differ in the work of the tasks: in B there are staged files or journals. Without a ledger only two
         states can be distinguished: Spark has not committed the epoch (A, B, C), or it has (D, E).

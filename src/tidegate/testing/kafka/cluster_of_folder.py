@@ -45,7 +45,7 @@ def with_detours(nodes: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:
 
 
 def users_of(given: Mapping[str, str] | None) -> dict[str, str]:
-    """The given users, plus the user with which the brokers connect to each other. Empty if no users are given."""
+    """The given users, and a user for the connections between brokers. Empty if no users are given."""
     if given is None:
         return {}
     for name, password in given.items():

@@ -14,7 +14,7 @@ _TRIES = 200
 
 
 def free_port(taken: Collection[int]) -> int:
-    """A port on which no process listens and which is not in `taken`."""
+    """A free port that is not in `taken`: no process listens there."""
     for _ in range(_TRIES):
         port = random.randrange(*_RANGE)
         if port not in taken and is_free(port):

@@ -35,7 +35,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
                 os.kill(self.pid, number)
 
     def _state(self) -> str | None:
-        """The letter by which the kernel shows the process state, such as `R` or `T`; None if the process has ended."""
+        """The kernel's letter for the process state, such as `R` or `T`; None if the process has ended."""
         child = _children.get(self.pid)
         if child is not None and child.poll() is not None:
             del _children[self.pid]

@@ -31,7 +31,7 @@ _SMALL = {
 
 
 def server_properties(record: ClusterRecord, node: NodeRecord) -> str:
-    """The text of one node's properties file. Its paths are relative to the folder in which the process runs."""
+    """The text of one node's properties file. Its paths are relative to the working folder of the process."""
     lines = {**_SMALL, **_replication(len(record.nodes)), **record.settings, **place(record, node), **security(record)}
     return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in lines.items())
 

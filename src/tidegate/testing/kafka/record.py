@@ -50,7 +50,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster: the properties with which it was formatted, and its brokers as of the last start."""
+    """A cluster: its properties, which were set when it was formatted, and its brokers as of the last start."""
 
     version: str
     cluster_id: str
@@ -81,7 +81,7 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def replaced(self, *changed: NodeRecord) -> ClusterRecord:
-        """The record in which the given nodes replace those with the same numbers."""
+        """A copy of the record. The given nodes replace those with the same numbers."""
         new = {node.number: node for node in changed}
         return msgspec.structs.replace(self, nodes=tuple(new.get(node.number, node) for node in self.nodes))
 

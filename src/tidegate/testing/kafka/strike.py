@@ -55,7 +55,7 @@ class RequestStrike:
 
     @property
     def requests(self) -> list[bytes]:
-        """The requests on which the rule has acted, without the length field."""
+        """The struck requests, without their length field."""
         with self._changed:
             return list(self._requests)
 

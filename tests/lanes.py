@@ -1,7 +1,7 @@
-"""`./dev test` without arguments: all tests, in three lanes side by side.
+"""`./dev test` without arguments: all tests, in four lanes side by side.
 
 Most tests wait: for a JVM that starts, a broker that elects, a pause that has to pass. Each lane is a pytest of its
-own with folders of its own, so nothing is shared that a whole run by one pytest would not share with somebody else's
+own with files of its own, so nothing is shared that a whole run by one pytest would not share with somebody else's
 on the same machine: temporary folders, ports, jars and Spark sessions are taken, not agreed on. The lanes' outputs
 follow one another, and one line sums them up.
 """
@@ -27,9 +27,10 @@ ROOT = Path(__file__).parents[1]
 LANES: tuple[tuple[str, ...], ...] = (
     ("crash", "formats", "jobs", "simulation", "unit"),
     ("contract", "house", "kafka", "outside", "surprises"),
-    ("integration",),
+    ("integration/test_[a-h]*.py",),
+    ("integration/test_[i-z]*.py",),
 )
-"""The folders of `tests/` by lane, so that all take about as long. A new folder belongs to one of them."""
+"""Folders and files of `tests/` by lane, as patterns, so that all lanes take about as long."""
 
 _LOOK_SECONDS = 0.2
 _GRACE_SECONDS = 60.0
@@ -37,9 +38,13 @@ _GRACE_SECONDS = 60.0
 
 
 def main() -> int:
-    folders = [[f"tests/{name}" for name in lane] for lane in LANES]
     colour = "yes" if sys.stdout.isatty() else "no"
-    return run_lanes(folders, ("-q", "--durations=15", f"--color={colour}"), ROOT)
+    return run_lanes([paths_of(lane) for lane in LANES], ("-q", "--durations=15", f"--color={colour}"), ROOT)
+
+
+def paths_of(lane: Sequence[str]) -> list[str]:
+    """The folders and files of a lane, relative to the project's root."""
+    return [str(path.relative_to(ROOT)) for pattern in lane for path in sorted((ROOT / "tests").glob(pattern))]
 
 
 @dataclass(slots=True)

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.house.repository import ROOT
-from tests.lanes import LANES, closing_line, counts_of
+from tests.lanes import LANES, closing_line, counts_of, paths_of
 
 
-def test_every_folder_with_tests_belongs_to_one_lane() -> None:
-    folders = {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").rglob("test_*.py")}
-    assert sorted(name for lane in LANES for name in lane) == sorted(folders)
+def test_every_file_with_tests_belongs_to_one_lane() -> None:
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    paths = [ROOT / path for lane in LANES for path in paths_of(lane)]
+    assert sorted(file for path in paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])) == files
 
 
 @pytest.mark.parametrize(

@@ -85,18 +85,19 @@ def test_an_identity_serves_one_attempt_and_a_late_commit_hits_nothing(sink: Kaf
     assert ids(sink) == [0, 1, 1000, 1001, 2000, 2001]
 
 
-def test_a_process_outlives_transactions_that_are_aborted_while_their_rows_are_sent(
-    broker: Broker, tmp_path: Path
+@pytest.mark.parametrize(("what", "times"), [("ATTEMPT", "60"), ("REDO", "10")])
+def test_a_process_outlives_transactions_that_fail_while_their_rows_are_sent(
+    broker: Broker, tmp_path: Path, what: str, times: str
 ) -> None:
     """The client asks the coordinator to add a partition when its first row is sent. A client that is closed before the
-    answer has ended the whole process: a worker, with all its other tasks."""
+    answer has ended the whole process: a worker with all its other tasks, or a driver."""
     program = [sys.executable, str(Path(__file__).with_name("aborting_program.py"))]
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "TIDEGATE_PLACE": str(tmp_path / "place")}
     topic = make_topic(broker.servers)
     done = subprocess.run(
-        [*program, broker.servers, topic, "60"], env=environment, capture_output=True, text=True, timeout=200
+        [*program, broker.servers, topic, what, times], env=environment, capture_output=True, text=True, timeout=200
     )
-    assert (done.returncode, done.stdout.strip()) == (0, "aborted 60"), done.stderr[-2000:]
+    assert (done.returncode, done.stdout.strip()) == (0, f"outlived {times}"), done.stderr[-2000:]
     assert visible_now(broker.servers, topic) == []
 
 

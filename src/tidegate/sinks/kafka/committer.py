@@ -79,9 +79,12 @@ class KafkaCommitter:
             transaction = KafkaTransaction(
                 settings, self._look_at_decided, committable.attempt, lease, mark_topic=handle.topic
             )
-            for batch in batches:
-                transaction.write(batch)
-            again = transaction.pre_commit()
+            try:
+                for batch in batches:
+                    transaction.write(batch)
+                again = transaction.pre_commit()
+            finally:
+                transaction.give_up()  # the client is closed already if the rows are prepared
             if again is None or again.digest != committable.digest:
                 transaction.abort()
                 return Answer(outcome=Outcome.UNKNOWN, detail="the journal gave another number of rows")

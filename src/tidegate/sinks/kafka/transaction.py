@@ -145,21 +145,24 @@ class KafkaTransaction(Transaction):
         return self._committable()
 
     def abort(self) -> None:
-        """Aborts by the client, and then by fencing. If the cluster is unreachable, recovery or the next user of the id
-        does it.
+        """Give it up, and fence its id. If the cluster is unreachable, recovery or the next user of the id does it."""
+        self.give_up()
+        try:
+            wire_of(self._settings.clients).fence(self._name, self._settings.timeout_ms)
+        except KafkaRefused:
+            return
 
-        Fencing alone would be enough for the rows. But librdkafka ends the whole process (an assertion in
-        rdkafka_txnmgr.c, seen with 2.16) if a producer is closed while it waits for the answer that a partition is part
-        of its transaction. The client's abort waits for that answer.
+    def give_up(self) -> None:
+        """Close the client. Every path that ends before `pre_commit` has succeeded must call this.
+
+        The client aborts the transaction first, because this waits for its open requests. Without it librdkafka ends
+        the whole process (an assertion in rdkafka_txnmgr.c, seen with 2.16) if the coordinator has not answered yet
+        that a partition is part of the transaction.
         """
         if self._lease is not None:
             with suppress(KafkaException, SystemError):  # fenced, timed out, or the cluster does not answer
                 self._lease.opened.client.abort_transaction(_ABORT_SECONDS)
             self._let_go()
-        try:
-            wire_of(self._settings.clients).fence(self._name, self._settings.timeout_ms)
-        except KafkaRefused:
-            return
 
     # --- writing -------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 from contextlib import closing
@@ -35,10 +36,20 @@ def prepared(sink: SQLiteSink) -> Committable:
     return committable
 
 
-def end_in_a_fork(sink: SQLiteSink, committable: Committable, descriptor: int, told: Path) -> None:
-    """Commit three times in a process whose kernel refuses to sync `descriptor`."""
+def first_free(count: int) -> list[int]:
+    """The descriptors that the next opened files get. No object of an earlier test may close one meanwhile."""
+    gc.collect()
+    gc.disable()
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(count)]
+    for descriptor in opened:
+        os.close(descriptor)
+    return opened
+
+
+def end_in_a_fork(sink: SQLiteSink, committable: Committable, number: int, told: Path) -> None:
+    """Commit three times in a process whose kernel refuses to sync the free descriptor of this number."""
     answers: list[str] = []
-    refuse_syncs_of(descriptor)
+    refuse_syncs_of(first_free(DESCRIPTORS)[number])
     for _ in range(3):
         try:
             answers += [answer.outcome.value for answer in sink.commit([committable])]
@@ -47,11 +58,11 @@ def end_in_a_fork(sink: SQLiteSink, committable: Committable, descriptor: int, t
     told.write_bytes(msgspec.json.encode(answers))
 
 
-def answers_where(sink: SQLiteSink, committable: Committable, descriptor: int, told: Path) -> list[str]:
+def answers_where(sink: SQLiteSink, committable: Committable, number: int, told: Path) -> list[str]:
     child = os.fork()
     if child == 0:
         try:
-            end_in_a_fork(sink, committable, descriptor, told)
+            end_in_a_fork(sink, committable, number, told)
         finally:
             os._exit(0)
     os.waitpid(child, 0)
@@ -74,17 +85,15 @@ def rows_of(database: Path, copy: Path) -> int:
 def test_a_commit_whose_sync_failed_is_no_commit_before_another_process_has_written_it_again(
     tmp_path: Path, mode: str
 ) -> None:
-    free = os.open(tmp_path, os.O_RDONLY)
-    os.close(free)
     seen: set[str] = set()
-    for descriptor in range(free, free + DESCRIPTORS):
-        place = tmp_path / str(descriptor)
+    for number in range(DESCRIPTORS):
+        place = tmp_path / str(number)
         place.mkdir()
         sink = opened(place)
         committable = prepared(sink)
         with closing(sqlite3.connect(sink.path)) as setting:
             setting.execute(f"PRAGMA journal_mode = {mode}")
-        first, *further = answers = answers_where(sink, committable, descriptor, place / "told")
+        first, *further = answers = answers_where(sink, committable, number, place / "told")
         seen.add(first)
         if "SyncFailed" in answers:
             after = answers[answers.index("SyncFailed") :]

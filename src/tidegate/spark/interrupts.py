@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -100,7 +101,8 @@ def main_thread_waits() -> Generator[None, None, None]:
 
 _running: list[InterruptibleJob] = []
 _waits = 0
-"""Seconds between two checks of the main thread while it waits for a job."""
+"""How many blocks of `main_thread_waits` the main thread is in."""
+_SEND_AGAIN_SECONDS = 0.2
 
 
 class _Interrupt:
@@ -131,9 +133,14 @@ def _terminate(number: int, _: FrameType | None) -> None:
 
 
 def _send_again(number: int, jobs: Sequence[InterruptibleJob]) -> None:
+    """More than once: a signal that comes directly before the main thread sleeps does not wake it, and Python calls the
+    handler behind the sleep.
+    """
     for each in jobs:
         each.await_end()
-    os.kill(os.getpid(), number)
+    while signal.getsignal(number) is _terminate:
+        os.kill(os.getpid(), number)
+        time.sleep(_SEND_AGAIN_SECONDS)
 
 
 def _cancels(handler: object) -> bool:

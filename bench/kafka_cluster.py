@@ -19,7 +19,7 @@ from tidegate.testing.kafka.topics import make_topic, messages, produce
 
 PARTITIONS = 2
 KEYS = 10_000
-_EVENT = "id LONG, key STRING, amount INT, text STRING"
+EVENT = "id LONG, key STRING, amount INT, text STRING"
 _BROKER_JVM = ("-XX:TieredStopAtLevel=4", "-Xmx1g")
 
 
@@ -71,7 +71,7 @@ def events_topic(servers: str, count: int) -> str:
 
 def parsed(records: DataFrame) -> DataFrame:
     """The events in the records of such a topic, a column each."""
-    return records.select(F.from_json(F.col("value").cast("string"), _EVENT).alias("event")).select("event.*")
+    return records.select(F.from_json(F.col("value").cast("string"), EVENT).alias("event")).select("event.*")
 
 
 def _events(count: int) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
     python -m bench.tidegate_program map|count sql|python SERVERS SOURCE OUT FOLDER
 
-An epoch takes up to 200,000 events, about what comes through in a second; the state is kept in RocksDB.
+All settings but the interval are the defaults; the state is kept in RocksDB.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from bench.kafka_cluster import parsed
-from tidegate import Job, KafkaSink, KafkaSource
-
-_EVENTS_PER_EPOCH = 200_000
+from bench.kafka_cluster import EVENT
+from tidegate import JSON, Job, KafkaSink, KafkaSource
 
 
 def _doubled(amounts: pa.Array) -> pa.Array:
@@ -51,9 +49,9 @@ def main() -> None:
     work, way, servers, source, out, folder = sys.argv[1:]
     query, mode = _WORKS[work]
     job = Job("bench", checkpointing_interval=1, checkpointing_dir=folder)
-    records = job.source("source", KafkaSource(servers, topics=[source], max_rows=_EVENTS_PER_EPOCH))
+    records = job.source("source", KafkaSource(servers, topics=[source], value=JSON(EVENT)))
     sink = KafkaSink("sink", servers, topic=out, key="key")
-    job.query("query", query(parsed(records), _TWICE[way](F.col("amount"))), mode=mode, sinks=[sink])
+    job.query("query", query(records.select("value.*"), _TWICE[way](F.col("amount"))), mode=mode, sinks=[sink])
     job.run(until="caught-up")
 
 

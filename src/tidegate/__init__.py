@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from tidegate.spark.sources.kafka import KafkaSource
     from tidegate.spark.sources.socket import SocketSource
     from tidegate.spark.sources.spark_source import RateSource, SparkSource
+    from tidegate.spark.sources.value_formats import CSV, JSON, Text
 
 __version__: str
 
 __all__ = [
+    "CSV",
+    "JSON",
     "FileSink",
     "FileSource",
     "FunctionSink",
@@ -48,6 +51,7 @@ __all__ = [
     "SavedState",
     "SocketSource",
     "SparkSource",
+    "Text",
     "TidegateError",
     "TwoPhaseCommitSink",
     "TwoPhaseSink",
@@ -60,6 +64,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CSV": "tidegate.spark.sources.value_formats",
+    "JSON": "tidegate.spark.sources.value_formats",
     "FileSink": "tidegate.sinks.files.sink",
     "FileSource": "tidegate.spark.sources.files",
     "FunctionSink": "tidegate.spark.function_sink",
@@ -77,6 +83,7 @@ _HOMES = {
     "SavedState": "tidegate.spark.read_savepoint",
     "SocketSource": "tidegate.spark.sources.socket",
     "SparkSource": "tidegate.spark.sources.spark_source",
+    "Text": "tidegate.spark.sources.value_formats",
     "TidegateError": "tidegate.core.errors",
     "TwoPhaseCommitSink": "tidegate.sinks.two_phase_commit",
     "TwoPhaseSink": "tidegate.sinks.base",

@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -70,7 +71,7 @@ class Once(DataSource):
         return "once"
 
     def schema(self) -> str:
-        return "n long"
+        return "n long, at timestamp"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         return OnceReader()
@@ -86,9 +87,9 @@ class OnceReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [InputPartition(None)]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, datetime]]:
         for _ in range(10):
-            yield (random.getrandbits(60),)
+            yield random.getrandbits(60), datetime.now(timezone.utc)
 
 
 def main(folder: str, kind: str, until: str = "") -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidegate.sources.used_columns import UsedColumns
 from tidegate.spark.columns_read import columns_read
 
 BOTH, VALUE, TIME = {"timestamp", "value"}, {"value"}, {"timestamp"}
@@ -56,11 +58,50 @@ QUERIES: dict[str, tuple[Callable[[DataFrame], DataFrame], list[set[str]]]] = {
 def test_a_column_that_no_expression_names_is_not_used(
     spark: SparkSession, query: Callable[[DataFrame], DataFrame], used: list[set[str]]
 ):
-    assert columns_read(spark, query(spark.readStream.format("rate").load())) == tuple(map(frozenset, used))
+    wanted = tuple(UsedColumns(frozenset(each)) for each in used)
+    assert columns_read(spark, query(spark.readStream.format("rate").load())) == wanted
 
 
 def test_a_table_beside_the_stream_has_its_place(spark: SparkSession):
     table = spark.createDataFrame([(1, "one")], "value long, name string")
     joined = spark.readStream.format("rate").load().join(table, "value").select("name")
     stream, _ = columns_read(spark, joined)
-    assert stream == VALUE
+    assert stream == UsedColumns(frozenset(VALUE))
+
+
+STRUCTS: dict[str, tuple[Callable[[DataFrame], DataFrame], UsedColumns]] = {
+    "its fields": (lambda rows: rows.select("value.id"), UsedColumns(frozenset(), {"value": frozenset({"id"})})),
+    "one of all": (
+        lambda rows: rows.select("value.*").select(F.col("id") + 1),
+        UsedColumns(frozenset(), {"value": frozenset({"id"})}),
+    ),
+    "a field of a field": (
+        lambda rows: rows.where("value.id > 1").select("value.inside.x", "key"),
+        UsedColumns(frozenset({"key"}), {"value": frozenset({"id", "inside"})}),
+    ),
+    "a field, and the whole": (lambda rows: rows.select("value.id", "value"), UsedColumns(frozenset({"value"}))),
+    "a field, and the whole is compared": (
+        lambda rows: rows.where("value IS NOT NULL").select("value.id"),
+        UsedColumns(frozenset({"value"})),
+    ),
+    "groups by a field": (
+        lambda rows: rows.groupBy("value.id").count(),
+        UsedColumns(frozenset(), {"value": frozenset({"id"})}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("query", "used"), STRUCTS.values(), ids=STRUCTS)
+def test_of_a_struct_only_the_fields_that_are_named_are_used(
+    spark: SparkSession, tmp_path: Path, query: Callable[[DataFrame], DataFrame], used: UsedColumns
+):
+    schema = "key string, value struct<id: bigint, name: string, inside: struct<x: int, y: int>>"
+    assert columns_read(spark, query(spark.readStream.schema(schema).json(str(tmp_path)))) == (used,)
+
+
+def test_two_uses_of_a_source_are_used_together():
+    one, two = UsedColumns(frozenset({"key"}), {"value": frozenset({"id"})}), UsedColumns(frozenset({"value"}))
+    assert one | one == one
+    assert one | two == UsedColumns(frozenset({"key", "value"}))
+    three = UsedColumns(frozenset(), {"value": frozenset({"name"})})
+    assert one | three == UsedColumns(frozenset({"key"}), {"value": frozenset({"id", "name"})})

@@ -208,7 +208,7 @@ def finished(place: Place, source: RowSource):
 
 def shown(place: Place, output: str = "out.db") -> list[Any]:
     try:
-        return [word for (word,) in place.table("lines", output)]
+        return [word for word, *_ in place.table("lines", output)]
     except sqlite3.OperationalError:  # there is no table yet
         return []
 

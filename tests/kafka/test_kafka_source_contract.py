@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Sequence
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.integration.place import wait_until
 from tidegate import KafkaSource, TidegateError
@@ -16,7 +15,8 @@ from tidegate.logs.subject import subject
 from tidegate.source_api import Source
 from tidegate.sources.base import Begins
 from tidegate.sources.kafka.offsets import Bounds
-from tidegate.spark.sources.kafka import KafkaStreamReader
+from tidegate.spark.arrow_schema import arrow_schema
+from tidegate.spark.sources.kafka_stream import KafkaPositions, RecordsOfTask, columns_of
 from tidegate.spark.telling import WORD
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import PARTITIONS, make_topic, produce
@@ -62,22 +62,21 @@ class TestKafkaSource(SourceContract):
 class KafkaReading(SourceReading):
     def __init__(self, source: KafkaSource) -> None:
         self._source = source
-        self._reader = self._made()
+        self._reading = source._reading(WHERE)
+        bounds = Bounds.from_text(self._source.begin(WHERE, Level.EXACTLY_ONCE))
+        self._positions = KafkaPositions(self._reading, bounds)
 
     def begin(self, where: Begins) -> ReadingPlace:
         level = Level.AT_MOST_ONCE if where is Begins.NEWEST else Level.EXACTLY_ONCE
         return Bounds.from_text(self._source.begin(WHERE, level)).start.to_json()
 
     def end(self, start: ReadingPlace) -> ReadingPlace:
-        return json.loads(json.dumps(self._reader.latestOffset(dict(start), ReadAllAvailable())))
+        return json.loads(json.dumps(self._positions.after(start)))
 
     def rows(self, start: ReadingPlace, end: ReadingPlace) -> list[Row]:
-        wanted = pickle.loads(pickle.dumps(self._reader.partitions(dict(start), dict(end))))
-        return [row for each in wanted for batch in self._made().read(each) for row in batch.to_pylist()]
+        made = RecordsOfTask(self._reading, arrow_schema(columns_of(self._reading, None)), subject(), WORD)
+        records, wanted = pickle.loads(pickle.dumps((made, self._positions.parts(start, end))))
+        return [row for each in wanted for batch in records(each) for row in batch.to_pylist()]
 
     def stop(self) -> None:
-        self._reader.prepareForTriggerAvailableNow()
-
-    def _made(self) -> KafkaStreamReader:
-        bounds = Bounds.from_text(self._source.begin(WHERE, Level.EXACTLY_ONCE))
-        return KafkaStreamReader(self._source._reading(WHERE), bounds, subject(), WORD)
+        self._positions.catch_up()

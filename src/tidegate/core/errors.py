@@ -92,7 +92,7 @@ class Code(Enum):
     ROW_UNPARSED = (
         "TG-ROW-UNPARSED",
         Remedy.PROGRAM,
-        "a text that does not parse by its schema; it is among the dead letters",
+        "a text that does not parse by its schema: its epoch fails, or it is among the dead letters",
     )
     RECORD_REFUSED = (
         "TG-RECORD-REFUSED",

@@ -68,3 +68,14 @@ def code_of(error: KafkaException) -> int | None:
     """The number of a Kafka error; None if the error has none."""
     inner = error.args[0] if error.args else None
     return inner.code() if isinstance(inner, KafkaError) else None
+
+
+def shortly(data: bytes | None) -> str:
+    """The beginning of a key or value, short enough for an error."""
+    if data is None:
+        return "none"
+    text = repr(data[:_SHOWN_BYTES].decode("utf-8", "replace"))
+    return text if len(data) <= _SHOWN_BYTES else f"{text}..."
+
+
+_SHOWN_BYTES = 80

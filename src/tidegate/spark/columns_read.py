@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.sources.used_columns import UsedColumns
 from tidegate.spark.plan_tree import Node, tree_of
 
 _HANDS_ON = frozenset({"Filter", "EventTimeWatermark"})
@@ -15,8 +17,8 @@ _CHOOSES = frozenset({"Project", "Aggregate"})
 """Operators whose output has nothing of their input but what their expressions name."""
 
 
-def columns_read(session: SparkSession, rows: DataFrame) -> tuple[frozenset[str], ...]:
-    """The names of the used columns of each leaf of a plan, in the order of the leaves.
+def columns_read(session: SparkSession, rows: DataFrame) -> tuple[UsedColumns, ...]:
+    """The used columns of each leaf of a plan, in the order of the leaves.
 
     Spark's own rule moves the choice of columns down to the leaves. Where another operator stands above a leaf than
     those that are understood here, all columns of the leaf count as used.
@@ -40,14 +42,47 @@ def _paths(plan: Node) -> Iterator[tuple[Node, ...]]:
             yield path
 
 
-def _used(path: Sequence[Node]) -> frozenset[str]:
+def _used(path: Sequence[Node]) -> UsedColumns:
     *above, leaf = path
-    columns = {each.id: str(each.fields["name"]) for each in leaf.expressions("output")}
-    named: set[int] = set()
+    columns = {each.id: each for each in leaf.expressions("output")}
+    passed_on = set(columns)
+    named: Counter[int] = Counter()
+    taken: dict[int, list[str]] = {}
     for node in reversed(above):
-        named |= {each.id for each in node.within() if each.name == "AttributeReference"}
+        if (picked := _picked(node)) is not None:
+            passed_on &= picked
+            continue
+        for each in node.within():
+            if each.name == "AttributeReference":
+                named[each.id] += 1
+            elif each.name == "GetStructField" and each.children[0].name == "AttributeReference":
+                column = columns.get(each.children[0].id)
+                if column is not None:
+                    taken.setdefault(column.id, []).append(_field_name(column, each))
         if node.name in _CHOOSES:
-            return frozenset(name for number, name in columns.items() if number in named)
+            passed_on.clear()
         if node.name not in _HANDS_ON:
             break
-    return frozenset(columns.values())
+    parts = {
+        number: fields for number, fields in taken.items() if number not in passed_on and named[number] == len(fields)
+    }
+    return UsedColumns(
+        frozenset(_name(columns[each]) for each in columns if each in passed_on | named.keys() and each not in parts),
+        {_name(columns[number]): frozenset(fields) for number, fields in parts.items()},
+    )
+
+
+def _picked(node: Node) -> set[int] | None:
+    """The columns that a choice without any computation passes on; None for another operator."""
+    chosen = node.expressions("projectList") if node.name == "Project" else []
+    plain = chosen and all(each.name == "AttributeReference" for each in chosen)
+    return {each.id for each in chosen} if plain else None
+
+
+def _name(column: Node) -> str:
+    return str(column.fields["name"])
+
+
+def _field_name(column: Node, access: Node) -> str:
+    """The name of the field that `access` takes out of a struct column."""
+    return str(column.fields["dataType"]["fields"][int(access.fields["ordinal"])]["name"])

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.ledger import START, position_of
 from tidegate.savepoints.ingest_restore import JoinedLog
+from tidegate.sources.used_columns import UsedColumns
 from tidegate.spark.companions import Companion
 from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.job_plan import DeclaredJob
@@ -108,7 +109,7 @@ class JobSources:
         tempo = Tempo(job.settings.backlog_interval, log, job.settings.checkpointing_timeout)
         columns = cache(lambda: job.registry.columns_read(declared.rows))  # not before a source asks
 
-        def columns_of(uid: str) -> frozenset[str]:
+        def columns_of(uid: str) -> UsedColumns:
             return columns()[uid]
 
         streams: dict[str, DataFrame] = {}

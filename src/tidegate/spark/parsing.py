@@ -10,9 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from tidegate.core.errors import Code, TidegateError
-
-UNPARSED = "_tidegate_unparsed"
-"""The column with the text of a row that does not parse; null in all others. `Job.query` removes it."""
+from tidegate.sources.value_parsing import UNPARSED
 
 _PARSERS = {"json": F.from_json, "csv": F.from_csv}
 _CORRUPT = "columnNameOfCorruptRecord"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidegate.core.errors import Code, Detail
+from tidegate.kafka.refusals import shortly
 from tidegate.sinks.dead_letters import without
 from tidegate.sinks.kafka.compressed_size import fits_compressed
 from tidegate.sinks.kafka.messages import Layout, Message
@@ -175,14 +176,3 @@ def shown(topic: str, message: Message) -> dict[str, Detail]:
         **({"partition": partition} if partition >= 0 else {}),
         "key": shortly(message["key"]),
     }
-
-
-def shortly(data: bytes | None) -> str:
-    """The beginning of a key or value, short enough for an error."""
-    if data is None:
-        return "none"
-    text = repr(data[:_SHOWN_BYTES].decode("utf-8", "replace"))
-    return text if len(data) <= _SHOWN_BYTES else f"{text}..."
-
-
-_SHOWN_BYTES = 80

@@ -14,11 +14,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, committable_digest
+from tidegate.kafka.refusals import shortly
 from tidegate.kafka.replies import KafkaRefused, Reply
 from tidegate.kafka.transactions import OffsetMark, Producer
 from tidegate.kafka.wire import OFFSETS_TOPIC
 from tidegate.sinks.base import Transaction
-from tidegate.sinks.kafka.looked_at import Looked, shortly
+from tidegate.sinks.kafka.looked_at import Looked
 from tidegate.sinks.kafka.messages import Message
 from tidegate.sinks.kafka.producers import ProducerSettings, ProducerTurn
 from tidegate.sinks.kafka.record_size import runs

@@ -14,11 +14,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from tidegate.arrays import binaries, integers
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.options import OWNED_BY_SOURCE
-from tidegate.kafka.refusals import unreachable
+from tidegate.kafka.refusals import shortly, unreachable
 from tidegate.kafka.right import Right
 from tidegate.sources.kafka.offsets import OffsetRange, Partition, Skip
 from tidegate.sources.kafka.source import LostRecords, TopicReading
 from tidegate.sources.kafka.topics import Topics
+from tidegate.sources.value_parsing import UNPARSED, VALUE, UnparsedValues
 
 _LOG = logging.getLogger("tidegate")
 BATCH_ROWS = 20_000
@@ -43,14 +44,31 @@ def read(reading: TopicReading, wanted: OffsetRange, schema: pa.Schema) -> Itera
     Raises KAFKA_OFFSETS_LOST if records of the range no longer exist, KAFKA_UNREACHABLE if none arrive for a minute.
     With `LostRecords.SKIP`, lost records are skipped: this is allowed, because the epoch is not decided yet.
     """
+    used = reading.columns
     for messages in _kept(reading, wanted, _PATIENCE_SECONDS):
+        parsed = _parsed(reading, wanted, messages)
         arrays = [
-            _COLUMNS[field.name](messages, wanted).cast(field.type)
-            if reading.columns is None or field.name in reading.columns
+            parsed[field.name]
+            if field.name in parsed
+            else _COLUMNS[field.name](messages, wanted).cast(field.type)
+            if used is None or field.name in used
             else pa.nulls(len(messages), field.type)
             for field in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _parsed(reading: TopicReading, wanted: OffsetRange, messages: Sequence[Message]) -> Mapping[str, pa.Array[Any]]:
+    """The columns made of the values, if these are parsed and the query uses them. Raises ROW_UNPARSED."""
+    values, used = reading.values, reading.columns
+    if values is None or not (used is None or VALUE in used or UNPARSED in used):
+        return {}
+    texts = [message.value() for message in messages]
+    parsed = values.parser.parsed(texts)
+    if parsed.unparsed and values.unparsed is UnparsedValues.REFUSE:
+        first = parsed.unparsed[0]
+        raise _unparsed(wanted, _offset(messages[first.row]), texts[first.row], first.reason, reading.where)
+    return values.columns(texts, parsed)
 
 
 def mean_bytes(reading: TopicReading, partition: Partition, offset: int, end: int) -> float:
@@ -252,6 +270,17 @@ _COLUMNS: Mapping[str, Callable[[Sequence[Message], OffsetRange], pa.Array[Any]]
 
 
 # --- errors ------------------------------------------------------------------------------------------------
+
+
+def _unparsed(wanted: OffsetRange, offset: int, value: bytes | None, reason: str, where: str) -> TidegateError:
+    return TidegateError(
+        Code.ROW_UNPARSED,
+        expected="a value that parses by value=",
+        found=f"{shortly(value)}: {reason}",
+        where=f"{where}, {wanted.topic}-{wanted.partition}, offset {offset}",
+        next_step='correct the schema, or keep such texts: unparsed="dead-letters" in value=, and dead_letters= in the'
+        " query; then start again: the epoch's input comes again",
+    )
 
 
 def _named(wanted: OffsetRange) -> str:

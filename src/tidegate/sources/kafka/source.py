@@ -29,6 +29,8 @@ from tidegate.sources.kafka.offsets import (
 )
 from tidegate.sources.kafka.topics import FoundPartitions, PartitionEnd, TopicSelection
 from tidegate.sources.pace import Epoch, Pace
+from tidegate.sources.used_columns import UsedColumns
+from tidegate.sources.value_parsing import ValueParsing
 
 _LOG = logging.getLogger("tidegate")
 
@@ -51,7 +53,8 @@ class TopicReading:
 
     `tempo`: the duration to which the size of epochs adapts; None: it does not adapt. `group`: the consumer group for
     `start="group"`. `headers`: read the headers of records. `where`: the name of the source in messages.
-    `columns`: the names of the columns that the query uses, None for all; the others are null.
+    `columns`: the columns that the query uses, None for all; the others are null. `values`: how the values are parsed;
+    None: they stay bytes.
     """
 
     clients: Clients
@@ -63,7 +66,8 @@ class TopicReading:
     tempo: Tempo | None = None
     group: str | None = None
     lost: LostRecords = LostRecords.REFUSE
-    columns: frozenset[str] | None = None
+    columns: UsedColumns | None = None
+    values: ValueParsing | None = None
 
 
 class BrokerLooks(Protocol):

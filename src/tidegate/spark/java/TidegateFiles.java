@@ -4,7 +4,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
 
-import com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Dataset;
@@ -22,7 +21,7 @@ import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.execution.streaming.runtime.SerializedOffset;
 import org.apache.spark.sql.types.StructType;
 
-/** Makes the stream of a file source. Everything that it decides is asked of Python: a JSON object in, one out. */
+/** Makes the stream of a file source. Everything that it decides is asked of Python. */
 public class TidegateFiles {
     /** What Spark takes for its own description of files, and that makes our source of them. `isFolder`: the path is no
      * pattern, and partitions begin below it. */
@@ -56,19 +55,17 @@ public class TidegateFiles {
         }
 
         public Source createSource(String metadataPath) {
-            return new FileSource(this, this.asked, metadataPath, this.isFolder);
+            return new FileSource(this, new TidegateAsked(this.asked), metadataPath, this.isFolder);
         }
     }
 
     static class FileSource implements SupportsTriggerAvailableNow, Source {
-        private static final ObjectMapper JSON = new ObjectMapper();
-
         private final DataSource described;
-        private final Function asked;
+        private final TidegateAsked asked;
         private final String place;
         private final boolean isFolder;
 
-        FileSource(DataSource described, Function asked, String place, boolean isFolder) {
+        FileSource(DataSource described, TidegateAsked asked, String place, boolean isFolder) {
             this.described = described;
             this.asked = asked;
             this.place = place;
@@ -201,17 +198,8 @@ public class TidegateFiles {
         }
 
         private Map ask(String what, Map given) {
-            given.put("what", what);
             given.put("place", this.place);
-            try {
-                Map answer = (Map) JSON.readValue((String) this.asked.apply(JSON.writeValueAsString(given)), Map.class);
-                if (answer.get("error") != null) {
-                    throw new RuntimeException((String) answer.get("error"));
-                }
-                return answer;
-            } catch (java.io.IOException error) {
-                throw new RuntimeException(error);
-            }
+            return this.asked.ask(what, given);
         }
     }
 }

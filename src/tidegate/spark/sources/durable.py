@@ -11,7 +11,6 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.checkpoints.ingest_log import IngestLog
@@ -21,6 +20,7 @@ from tidegate.sources.feed import RowsFeed, source_failed
 from tidegate.sources.feed_thread import Feed
 from tidegate.sources.keeping import keep
 from tidegate.sources.logged import ArrowRows, arrow_payload
+from tidegate.spark.arrow_schema import arrow_schema
 from tidegate.spark.sources.ingest import IngestedSource
 from tidegate.spark.sources.socket import SocketSource
 from tidegate.spark.sources.source import Ground, StreamLoader
@@ -70,7 +70,7 @@ class IngestedStream(IngestedSource):
         self._stream: DataFrame | None = None
 
     def rows(self, session: SparkSession, where: str) -> ArrowRows:
-        return ArrowRows(to_arrow_schema(self._read(session, where).schema), where)
+        return ArrowRows(arrow_schema(self._read(session, where).schema), where)
 
     def feed(self, log: IngestLog, ground: Ground) -> Feed:
         return StreamFeed(self._read(ground.session, ground.where), log, ground.where)
@@ -94,7 +94,7 @@ class StreamFeed:
         self._rows = rows
         self._log = log
         self._where = where
-        self._schema = to_arrow_schema(rows.schema)
+        self._schema = arrow_schema(rows.schema)
         self._closing = threading.Event()
         self._query: StreamingQuery | None = None
         self._folder: Path | None = None

@@ -10,6 +10,8 @@ import logging
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,8 +19,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidegate.checkpoints.ingest_layout import IngestPosition, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
@@ -33,10 +34,10 @@ from tidegate.sources.logged import LoggedRows
 from tidegate.sources.refusals import other_source
 from tidegate.spark.companions import Companion
 from tidegate.spark.session import is_local
+from tidegate.spark.sources.python_stream import Place, StreamPositions, python_stream
 from tidegate.spark.sources.refusals import not_local, outside_a_job
-from tidegate.spark.sources.rows import frame_of
 from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse
-from tidegate.spark.telling import told_by_source
+from tidegate.spark.telling import WORD, told_by_source
 
 _LOG = logging.getLogger("tidegate")
 
@@ -64,7 +65,9 @@ class IngestedSource(PositionedSource):
         builds its queries on.
         """
         rows = self.rows(session, where)
-        return frame_of(session, IngestReader, rows.schema, where, rows=rows, folder=folder, begin=begin)
+        positions = partial(IngestPositions, where, folder, begin)
+        schema = from_arrow_schema(rows.schema)
+        return python_stream(session, "tidegate-ingest", schema, positions, LoggedRowsOfTask(rows, WORD))
 
     def opened(self, ground: Ground) -> OpenedSource:
         return OpenedIngest(self, ground)
@@ -198,54 +201,47 @@ class Trimmer:
         """Does nothing: the log is closed with the job."""
 
 
-class IngestReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads an ingest log for Spark: finds positions in a process that Spark keeps for the query; `read` runs in the
-    tasks.
-    """
+class IngestPositions(StreamPositions):
+    """The positions of an ingest log. `folder` and `begin` are None outside of a query."""
 
-    def __init__(
-        self, where: str, word: str, rows: LoggedRows, folder: Path | None, begin: IngestPosition | None
-    ) -> None:
-        """`folder` and `begin` are None for a stream outside the job's queries: reading it is refused."""
-        with told_by_source(word):
-            if folder is None or begin is None:
-                raise outside_a_job(where)
+    def __init__(self, where: str, folder: Path | None, begin: IngestPosition | None) -> None:
+        """Raises SOURCE_OPTION for a query that is not of a job."""
+        if folder is None or begin is None:
+            raise outside_a_job(where)
         self._folder = folder
         self._begin = begin
         self._where = where
-        self._word = word
-        self._rows = rows
         self._last: IngestPosition | None = None
         self._is_checked = False
 
-    def initialOffset(self) -> dict[str, Any]:
+    def first(self) -> Place:
         return msgspec.to_builtins(self._begin)
 
-    def prepareForTriggerAvailableNow(self) -> None:
-        with told_by_source(self._word):
-            self._last = synced_end(self._folder, self._where)
+    def catch_up(self) -> None:
+        self._last = synced_end(self._folder, self._where)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        with told_by_source(self._word):
-            end = self._last or synced_end(self._folder, self._where)
-            if not self._is_checked:
-                require(self._folder, _position(start), end, self._where)
-                self._is_checked = True
-            return msgspec.to_builtins(end)
+    def after(self, start: Place) -> Place:
+        end = self._last or synced_end(self._folder, self._where)
+        if not self._is_checked:
+            require(self._folder, _position(start), end, self._where)
+            self._is_checked = True
+        return msgspec.to_builtins(end)
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        with told_by_source(self._word):
-            wanted = slices(self._folder, _position(start), _position(end), self._where)
-        return [InputPartition(each) for each in wanted]
+    def parts(self, start: Place, end: Place) -> Sequence[Slice]:
+        return slices(self._folder, _position(start), _position(end), self._where)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        wanted: Slice = partition.value
-        with told_by_source(self._word):
+
+@dataclass(frozen=True, slots=True)
+class LoggedRowsOfTask:
+    """Reads one slice of an ingest log in a task. `word`: the random word of the driver's mark for errors."""
+
+    rows: LoggedRows
+    word: str
+
+    def __call__(self, wanted: Slice) -> Iterator[pa.RecordBatch]:
+        with told_by_source(self.word):
             for frame in read_slice(wanted):
-                yield from self._rows.batches(frame)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Does nothing: Spark calls it before the epoch is decided."""
+                yield from self.rows.batches(frame)
 
 
 def _position(offset: Mapping[str, Any]) -> IngestPosition:

@@ -1,4 +1,4 @@
-"""The Kafka source: a stream reader of Spark's Python Data Source API with confluent-kafka, without jars.
+"""The Kafka source: confluent-kafka reads the records, without jars.
 
 The position where it begins is found once, before Spark starts the query, and recorded in *start*. Spark asks for the
 first offset several times, and again at every replay; the answer is always the one in *start*.
@@ -6,24 +6,15 @@ first offset several times, and again at every replay; the answer is always the 
 
 from __future__ import annotations
 
-import itertools
 import logging
-import os
 import re
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-import pyarrow as pa
-from pyspark import TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
 
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, raise_all
@@ -32,20 +23,19 @@ from tidegate.core.levels import Level
 from tidegate.core.spelling import did_you_mean
 from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.options import LOGINS, OWNED_BY_SOURCE, End, option_violations
-from tidegate.logs.subject import Subject, about_all_of, subject
-from tidegate.logs.writing import set_up_below_run
 from tidegate.sources.kafka.behind import LagGauge
 from tidegate.sources.kafka.described import DescribedKafka
 from tidegate.sources.kafka.lag import LagGroup
-from tidegate.sources.kafka.offsets import Bounds, OffsetRange, Offsets, Partition, Skip
+from tidegate.sources.kafka.offsets import Bounds, Offsets, Skip
 from tidegate.sources.kafka.places import TopicPlace, resolve
-from tidegate.sources.kafka.reading import mean_bytes, read
-from tidegate.sources.kafka.source import EndFinder, LostRecords, TopicReading
+from tidegate.sources.kafka.source import LostRecords, TopicReading
 from tidegate.sources.kafka.topics import Topics, TopicSelection
 from tidegate.sources.refusals import other_source
-from tidegate.spark.sources.refusals import not_newest, outside_a_job, refused_by_spark, unfit_option
+from tidegate.sources.value_parsing import VALUE
+from tidegate.spark.sources.kafka_stream import stream_of
+from tidegate.spark.sources.refusals import not_newest, unfit_option
 from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse
-from tidegate.spark.telling import WORD, told_by_source
+from tidegate.spark.sources.value_formats import ValueFormat
 
 _LOG = logging.getLogger("tidegate")
 
@@ -67,6 +57,9 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
     `lost`: what to do if records were deleted before they were read, or a topic was created again: "refuse" the start
     or the epoch, or "skip" them. With "skip" it continues at the oldest record and logs a warning with the number of
     lost ones.
+
+    `value`: the format of the values, `JSON(schema)`, `CSV(schema)` or `Text()`: the column `value` then has typed
+    fields (`records.select("value.*")`), which are parsed while the records are read. None: `value` has the bytes.
     """
 
     kind: ClassVar[str] = "kafka"
@@ -86,6 +79,7 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
         max_bytes: int | None = None,
         group: str | None = "tidegate.{}",
         lost: Literal["refuse", "skip"] = "refuse",
+        value: ValueFormat | None = None,
     ) -> None:
         clients = Clients(servers, {name: as_text(given) for name, given in (options or {}).items()})
         named = {topic: tuple(sorted(numbers)) for topic, numbers in (partitions or {}).items()}
@@ -98,10 +92,11 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
         self.max_bytes = max_bytes
         self.group = group
         self.lost = lost
+        self.value = value
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         self._check(where, level)
-        return _frame(session, self._reading(where), None)
+        return self._stream(session, self._reading(where), None)
 
     def opened(self, ground: Ground) -> OpenedSource:
         return self  # it keeps nothing of its own
@@ -116,7 +111,10 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
             bounds = Bounds.from_text(use.position)
         except (Unreadable, KeyError):
             raise other_source("this Kafka source", use.position, use.where) from None
-        return _frame(session, replace(self._reading(use.where, use.tempo), columns=use.columns()), bounds)
+        reading, used = self._reading(use.where, use.tempo), use.columns()
+        if reading.values is not None and (fields := used.fields.get(VALUE)) is not None:
+            reading = replace(reading, values=reading.values.only(fields))
+        return self._stream(session, replace(reading, columns=used), bounds)
 
     def monitor(self, name: str) -> Monitor:
         group = None if self.group is None else LagGroup(self.clients, self.group.replace("{}", name))
@@ -133,7 +131,12 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
             tempo=tempo,
             group=self.group,
             lost=LostRecords(self.lost),
+            values=None if self.value is None else self.value.parsing(where),
         )
+
+    def _stream(self, session: SparkSession, reading: TopicReading, bounds: Bounds | None) -> DataFrame:
+        value_type = None if self.value is None else self.value.kind(reading.where)
+        return stream_of(session, reading, bounds, value_type)
 
     def _check(self, where: str, level: Level) -> None:
         if level is Level.AT_MOST_ONCE and self.start not in (None, "latest"):
@@ -244,129 +247,5 @@ class KafkaMonitor:
         )
 
 
-class KafkaDataSource(DataSource):
-    """The Kafka source as Spark registers it.
-
-    Each use has its own subclass, so that no option of Spark holds a secret.
-    """
-
-    label: ClassVar[str]
-    reading: ClassVar[TopicReading]
-    bounds: ClassVar[Bounds | None]
-    about: ClassVar[Subject]
-    word: ClassVar[str]
-
-    @classmethod
-    def name(cls) -> str:
-        return cls.label
-
-    def schema(self) -> str:
-        return _COLUMNS + (_HEADERS if self.reading.headers else "")
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return KafkaStreamReader(self.reading, self.bounds, self.about, self.word)
-
-
-class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Finds positions in a process that Spark keeps for the query; `read` runs in the tasks.
-
-    The object is pickled to both.
-    """
-
-    def __init__(self, reading: TopicReading, bounds: Bounds | None, about: Subject, word: str) -> None:
-        self._reading = reading
-        self._bounds = bounds
-        self._about = about
-        self._word = word
-        self._finder: EndFinder | None = None
-
-    def initialOffset(self) -> dict[str, Any]:
-        with self._as_told():
-            return self._from_start().start.to_json()
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        with self._as_told():
-            self._ends().catch_up()
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        with self._as_told():
-            return self._ends().after(Offsets.from_json(start)).to_json()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        with self._as_told():
-            planned = self._ends().planned(Offsets.from_json(start), Offsets.from_json(end))
-        return [InputPartition(each) for each in planned]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        wanted: OffsetRange = partition.value
-        with self._as_told():
-            yield from read(self._reading, wanted, _ARROW_WITH_HEADERS if self._reading.headers else _ARROW)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Does nothing: Spark calls it before the epoch is decided."""
-
-    @contextmanager
-    def _as_told(self) -> Generator[None, None, None]:
-        """A context for code in a process of Spark. Log lines in it name the query and the task's epoch.
-
-        An error that it raises reaches the driver with all its parts.
-        """
-        set_up_below_run(os.environ)
-        with about_all_of(self._about, epoch=_epoch_of_task()), told_by_source(self._word):
-            yield
-
-    def _ends(self) -> EndFinder:
-        if self._finder is None:
-            topics = Topics(self._reading.clients, self._reading.where)
-            self._finder = EndFinder(self._reading, topics, self._from_start().stop, self._row_bytes)
-        return self._finder
-
-    def _row_bytes(self, partition: Partition, offset: int, end: int) -> float:
-        return mean_bytes(self._reading, partition, offset, end)
-
-    def _from_start(self) -> Bounds:
-        if self._bounds is None:
-            instead = 'write it with job.query(...), or read with SparkSource("kafka", ...)'
-            raise outside_a_job(self._reading.where, instead)
-        return self._bounds
-
-
-def _epoch_of_task() -> int | None:
-    """Spark's batch id in a task of a batch; None elsewhere."""
-    context = TaskContext.get()
-    number = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    return int(number) if number is not None and number.isdigit() else None
-
-
-def _frame(session: SparkSession, reading: TopicReading, bounds: Bounds | None) -> DataFrame:
-    label = f"tidegate-kafka-{next(_labels)}"
-    known = {"label": label, "reading": reading, "bounds": bounds, "about": subject(), "word": WORD}
-    bound = type("KafkaDataSource", (KafkaDataSource,), known)
-    try:
-        session.dataSource.register(bound)
-        return session.readStream.format(label).load()
-    except PySparkException as error:
-        look = "see whether the workers' Python (PYSPARK_PYTHON) has tidegate"
-        raise refused_by_spark("Spark to take tidegate's Kafka source", error, reading.where, look) from None
-
-
 _SOURCE = End(OWNED_BY_SOURCE, Code.SOURCE_OPTION, LOGINS)
-_labels = itertools.count(1)
 _LOST = tuple(each.value for each in LostRecords)
-
-_COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-_HEADERS = ", headers array<struct<key: string, value: binary>>"
-
-_ARROW = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("timestampType", pa.int32()),
-    ]
-)
-_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-_ARROW_WITH_HEADERS = _ARROW.append(pa.field("headers", pa.list_(pa.field("element", _HEADER))))

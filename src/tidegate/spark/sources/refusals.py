@@ -53,7 +53,7 @@ def unfit_option(expected: str, found: str, where: str, next_step: str = "") -> 
 
 def refused_by_spark(expected: str, error: Exception, where: str, next_step: str) -> TidegateError:
     """The error for a source that Spark does not open. The first line of its error is enough."""
-    found = str(error).split("\n")[0]
+    found = str(error).strip().split("\n")[0]
     return TidegateError(Code.SOURCE_REFUSED, expected=expected, found=found, where=where, next_step=next_step)
 
 

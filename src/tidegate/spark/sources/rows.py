@@ -1,22 +1,18 @@
-"""Reads a `RowSource` for Spark, as a stream reader of Spark's Python Data Source API.
+"""Reads a `RowSource` for Spark.
 
 The position where a query begins is asked once, on the driver, and recorded in *start*.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
 
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
@@ -24,7 +20,8 @@ from tidegate.sources.base import Begins, Position, Range, Replay, RowSource, ra
 from tidegate.sources.ends import RowEnds
 from tidegate.sources.logged import with_schema
 from tidegate.sources.refusals import other_source
-from tidegate.spark.sources.refusals import not_newest, not_replayable, outside_a_job, refused_by_spark
+from tidegate.spark.sources.python_stream import Place, StreamPositions, python_stream
+from tidegate.spark.sources.refusals import not_newest, not_replayable, outside_a_job
 from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse
 from tidegate.spark.telling import WORD, told_by_source
 
@@ -37,7 +34,7 @@ class RowsOfSource(PositionedSource, OpenedSource):
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         refuse_unfit(self._source, where, level)
-        return frame_of(session, RowsReader, self._source.schema(), where, source=self._source, begin=None)
+        return self._stream(session, where, None)
 
     def opened(self, ground: Ground) -> OpenedSource:
         return self
@@ -48,14 +45,21 @@ class RowsOfSource(PositionedSource, OpenedSource):
         return msgspec.json.encode(dict(self._source.newest() if newest else self._source.oldest())).decode()
 
     def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
-        begin = position_of(use.position, use.where)
-        return frame_of(session, RowsReader, self._source.schema(), use.where, source=self._source, begin=begin)
+        return self._stream(session, use.where, position_of(use.position, use.where))
 
     def monitor(self, name: str) -> Monitor:
         return RowsMonitor(self._source)
 
     def close(self) -> None:
         self._source.close()
+
+    def _stream(self, session: SparkSession, where: str, begin: Position | None) -> DataFrame:
+        source = self._source
+        schema = from_arrow_schema(source.schema())
+        positions = partial(RowPositions, source, where, begin)
+        return python_stream(
+            session, f"tidegate-{type(source).__name__}", schema, positions, RowsOfTask(source, where, WORD)
+        )
 
 
 class RowsMonitor:
@@ -82,85 +86,43 @@ class RowsMonitor:
         """Does nothing: there is nothing to close."""
 
 
-class RowsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Finds positions in a process that Spark keeps for the query; `read` runs in the tasks."""
+class RowPositions(StreamPositions):
+    """The positions of a `RowSource`. `begin`: where the query begins; None outside of a query."""
 
-    def __init__(self, where: str, word: str, source: RowSource, begin: Position | None) -> None:
-        self._where = where
-        self._word = word
+    def __init__(self, source: RowSource, where: str, begin: Position | None) -> None:
+        """Raises SOURCE_OPTION for a query that is not of a job."""
+        if begin is None:
+            raise outside_a_job(where)
         self._source = source
         self._begin = begin
         self._ends = RowEnds(source, where)
 
-    def initialOffset(self) -> dict[str, Any]:
-        with told_by_source(self._word):
-            if self._begin is None:
-                raise outside_a_job(self._where)
-            return dict(self._begin)
+    def first(self) -> Place:
+        return self._begin
 
-    def prepareForTriggerAvailableNow(self) -> None:
-        with told_by_source(self._word):
-            self._ends.catch_up()
+    def catch_up(self) -> None:
+        self._ends.catch_up()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        with told_by_source(self._word):
-            return dict(self._ends.after(start))
+    def after(self, start: Place) -> Place:
+        return self._ends.after(start)
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        with told_by_source(self._word):
-            return [InputPartition(part) for each in ranges(start, end) for part in self._source.split(each)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        wanted: Range = partition.value
-        schema = self._source.schema()
-        with told_by_source(self._word):
-            for batch in self._source.read(wanted):
-                yield with_schema(batch, schema, self._where)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Does nothing: Spark calls it before the epoch is decided."""
+    def parts(self, start: Place, end: Place) -> Sequence[Range]:
+        return [part for each in ranges(start, end) for part in self._source.split(each)]
 
 
-class BoundDataSource(DataSource):
-    """A stream that Python reads, as Spark registers it.
+@dataclass(frozen=True, slots=True)
+class RowsOfTask:
+    """Reads one range of a `RowSource` in a task. `word`: the random word of the driver's mark for errors."""
 
-    Each use has its own subclass, so that no option holds a secret.
-    """
+    source: RowSource
+    where: str
+    word: str
 
-    label: ClassVar[str]
-    columns: ClassVar[StructType]
-    made_by: ClassVar[type[Any]]
-    given: ClassVar[dict[str, Any]]
-
-    @classmethod
-    def name(cls) -> str:
-        return cls.label
-
-    def schema(self) -> StructType:
-        return self.columns
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return self.made_by(**self.given)
-
-
-def frame_of(session: SparkSession, reader: type[Any], schema: pa.Schema, where: str, **given: object) -> DataFrame:
-    """The stream that `reader` provides.
-
-    The reader is made with `where`, this driver's key, and the `given` arguments.
-    """
-    label = f"tidegate-{reader.__name__.lower()}-{next(_labels)}"
-    members = {
-        "label": label,
-        "columns": from_arrow_schema(schema),
-        "made_by": reader,
-        "given": {"where": where, "word": WORD, **given},
-    }
-    try:
-        session.dataSource.register(type("BoundDataSource", (BoundDataSource,), members))
-        return session.readStream.format(label).load()
-    except PySparkException as error:
-        look = "see whether the workers' Python (PYSPARK_PYTHON) has tidegate, and the package of the source"
-        raise refused_by_spark("Spark to take tidegate's source", error, where, look) from None
+    def __call__(self, wanted: Range) -> Iterator[pa.RecordBatch]:
+        schema = self.source.schema()
+        with told_by_source(self.word):
+            for batch in self.source.read(wanted):
+                yield with_schema(batch, schema, self.where)
 
 
 def refuse_unfit(source: RowSource, where: str, level: Level) -> None:
@@ -181,6 +143,3 @@ def position_of(position: str, where: str) -> Position:
         return parsed(position, dict[str, int])
     except Unreadable:
         raise other_source("this source", position, where) from None
-
-
-_labels = itertools.count(1)

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.levels import Level
 from tidegate.savepoints.ingest_restore import JoinedLog, SavedLog
+from tidegate.sources.used_columns import UsedColumns
 from tidegate.spark.companions import Companion
 
 
@@ -71,14 +72,14 @@ class SourceUse:
 
     `where`: the name of the source in errors. `position`: the position where the query begins, from *start*. `tempo`:
     the durations to which the size of epochs adapts. `reader`: the name of the query's reading, as in `monitor`.
-    `columns`: returns the names of the columns that the query uses; a source that asks may return nulls in the others.
+    `columns`: returns the columns that the query uses; a source that asks may return nulls in the others.
     """
 
     where: str
     position: str
     tempo: Tempo
     reader: str
-    columns: Callable[[], frozenset[str]]
+    columns: Callable[[], UsedColumns]
 
 
 class OpenedSource(ABC):

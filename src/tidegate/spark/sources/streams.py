@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.sources.base import Absence, Begins, Replay, Traits
+from tidegate.sources.used_columns import UsedColumns
 from tidegate.spark.columns_read import columns_read
 from tidegate.spark.graft import graft
 from tidegate.spark.sources.formats import format_in_plan, is_of_files
@@ -53,13 +54,13 @@ class SourceRegistry:
             )
         return tuple(uid for uid in uids if uid is not None)
 
-    def columns_read(self, rows: DataFrame) -> Mapping[str, frozenset[str]]:
+    def columns_read(self, rows: DataFrame) -> Mapping[str, UsedColumns]:
         """The columns that a query uses of each of its sources, by uid."""
-        found: dict[str, frozenset[str]] = {}
+        found: dict[str, UsedColumns] = {}
         for leaf, columns in zip(_leaves(rows), columns_read(self._session, rows), strict=True):
             uid = self._uids.get(self._identity(_stream(leaf))) if _is_stream(leaf) else None
             if uid is not None:
-                found[uid] = found.get(uid, frozenset()) | columns
+                found[uid] = found[uid] | columns if uid in found else columns
         return found
 
     def put_in_place(self, rows: DataFrame, streams: Mapping[str, DataFrame]) -> DataFrame:

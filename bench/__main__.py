@@ -7,6 +7,7 @@ Measure on a machine that does nothing else: its load average stands beside each
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from bench import flink
-from bench.child import FLINK, MEASURES, OF_ANY_LENGTH, SUITES
+from bench.archive import make_class_archive
+from bench.child import COLD, MEASURES, NEEDS, OF_ANY_LENGTH, SUITES
 from bench.figures import Figure, Results
 from bench.machine import this_machine
 from bench.report import RESULTS, text_table
@@ -35,6 +36,8 @@ def main() -> int:
     names = possible(asked.only or list(SUITES[asked.what]))
     if asked.epochs is not None and OF_ANY_LENGTH.isdisjoint(names):
         parser.error(f"--epochs is for {', '.join(sorted(OF_ANY_LENGTH))}")
+    if not COLD.isdisjoint(names):
+        make_class_archive(os.environ)
     figures = [figure for name in names for figure in _measured(name, rounds, quick=asked.quick, epochs=asked.epochs)]
     results = Results(
         measured=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -50,13 +53,16 @@ def main() -> int:
 
 
 def possible(names: list[str]) -> list[str]:
-    """Without PyFlink, those that do not need it; what is left out is told."""
-    if flink.installed_version() is not None:
-        return names
+    """Those whose other system is installed, or that need none; what is left out is told."""
+    found: list[str] = []
     for name in names:
-        if name in FLINK:
-            print(f"bench: {name} is left out: no PyFlink. To have it: {flink.how_to_install()}", file=sys.stderr)
-    return [name for name in names if name not in FLINK]
+        needed = NEEDS.get(name)
+        if needed is None or needed.installed_version() is not None:
+            found.append(name)
+        else:
+            told = f"{name} is left out: no {needed.title}. To have it: {needed.how_to_install()}"
+            print(f"bench: {told}", file=sys.stderr)
+    return found
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -28,6 +28,8 @@ from bench import (
     start,
     throughput,
 )
+from bench.environments import FLINK as PYFLINK
+from bench.environments import Environment
 from bench.figures import Figure
 
 Measure = Callable[..., list[Figure]]
@@ -66,6 +68,10 @@ SUITES: Mapping[str, Mapping[str, Measure]] = {
     "savepoint": SAVEPOINT,
 }
 MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **LONG, **START, **JOB, **SAVEPOINT}
+NEEDS: Mapping[str, Environment] = dict.fromkeys(FLINK, PYFLINK)
+"""Those that need another system, which has an environment of its own."""
+COLD = frozenset(FLINK)
+"""Those that start tidegate as its users do: with the archive of Spark's classes."""
 OF_ANY_LENGTH = frozenset({"job-long"})
 """Those that can be told how many epochs to run for."""
 

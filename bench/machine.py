@@ -13,8 +13,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.environments import ENVIRONMENTS
 from bench.figures import Machine
-from bench.flink import installed_version
 from tidegate.testing.kafka.jars import DEFAULT_VERSION
 
 
@@ -31,7 +31,7 @@ def this_machine(folder: Path) -> Machine:
             "java": _java(),
             "sqlite": sqlite3.sqlite_version,
             "kafka broker": DEFAULT_VERSION,
-            **({"pyflink": pyflink} if (pyflink := installed_version()) else {}),
+            **{each.title: found for each in ENVIRONMENTS if (found := each.installed_version())},
             **{name: version(name) for name in ("tidegate", "pyspark", "pyarrow", "confluent-kafka")},
         },
     )

@@ -1,8 +1,8 @@
 """The job that `flink_program.py` is compared with, in a session of its own.
 
-    python -m bench.tidegate_program map|count sql|python SERVERS SOURCE OUT FOLDER
+    python -m bench.tidegate_program map|count sql|python exactly-once|at-least-once SERVERS SOURCE OUT FOLDER
 
-All settings but the interval are the defaults; the state is kept in RocksDB.
+All other settings but the interval are the defaults; the state is kept in RocksDB.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _WORKS: Mapping[str, tuple[Callable[[DataFrame, Column], DataFrame], Literal["ap
 
 
 def main() -> None:
-    work, way, servers, source, out, folder = sys.argv[1:]
+    work, way, level, servers, source, out, folder = sys.argv[1:]
     query, mode = _WORKS[work]
-    job = Job("bench", checkpointing_interval=1, checkpointing_dir=folder)
+    job = Job("bench", checkpointing_interval=1, checkpointing_mode=level, checkpointing_dir=folder)
     records = job.source("source", KafkaSource(servers, topics=[source], value=JSON(EVENT)))
     sink = KafkaSink("sink", servers, topic=out, key="key")
     job.query("query", query(records.select("value.*"), _TWICE[way](F.col("amount"))), mode=mode, sinks=[sink])

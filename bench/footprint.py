@@ -1,0 +1,104 @@
+"""CPU time and memory of a run: all processes of its session, from /proc, every 100 ms.
+
+A process counts with the CPU time that was seen last, so up to 100 ms of each process are missed at its end. Memory is
+the sum of the resident sizes at one moment. A page that several processes share counts in each of them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+SAMPLE_SECONDS = 0.1
+_SESSION, _USER, _SYSTEM, _BEGUN, _RESIDENT = 3, 11, 12, 19, 21
+"""Positions in `/proc/N/stat` after the name in brackets (proc(5))."""
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGES_PER_MIB = 2**20 // mmap.PAGESIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One process at one moment. `begun`: ticks since the system's boot; with its number it names one process."""
+
+    session: int
+    begun: int
+    ticks: int
+    pages: int
+
+    @classmethod
+    def of(cls, stat: bytes) -> Sample:
+        """From the text of `/proc/N/stat`. The name in brackets may hold anything, brackets and spaces too."""
+        fields = stat.rpartition(b")")[2].split()
+        return cls(
+            session=int(fields[_SESSION]),
+            begun=int(fields[_BEGUN]),
+            ticks=int(fields[_USER]) + int(fields[_SYSTEM]),
+            pages=int(fields[_RESIDENT]),
+        )
+
+
+_Seen: TypeAlias = Mapping[int, Sample]
+
+
+@dataclass(slots=True)
+class Footprint:
+    """What the processes of a run have used up to the newest sample."""
+
+    peak_pages: int = 0
+    ticks: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+
+    def add(self, living: _Seen) -> None:
+        """The processes that live at one moment, by number."""
+        for number, sample in living.items():
+            self.ticks[number, sample.begun] = sample.ticks
+        self.peak_pages = max(self.peak_pages, sum(sample.pages for sample in living.values()))
+
+    @property
+    def cpu_seconds(self) -> float:
+        """User and system time of all processes that were seen."""
+        return sum(self.ticks.values()) / _TICKS_PER_SECOND
+
+    @property
+    def peak_mib(self) -> float:
+        return self.peak_pages / _PAGES_PER_MIB
+
+
+@contextmanager
+def footprint_of(session: int) -> Generator[Footprint]:
+    """Sample the processes of a session for the time of a `with`. Read it when the `with` is over."""
+    footprint, over = Footprint(), threading.Event()
+
+    def sample() -> None:
+        others: set[int] = set()
+        while not over.is_set():
+            footprint.add(living_of(session, others))
+            over.wait(SAMPLE_SECONDS)
+
+    thread = threading.Thread(target=sample, name="footprint", daemon=True)
+    thread.start()
+    try:
+        yield footprint
+    finally:
+        over.set()
+        thread.join()
+
+
+def living_of(session: int, others: set[int]) -> dict[int, Sample]:
+    """The processes of a session. `others` keeps the processes of other sessions, which are read only once."""
+    numbers = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+    others &= numbers
+    living: dict[int, Sample] = {}
+    for number in numbers - others:
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            sample = Sample.of(Path(f"/proc/{number}/stat").read_bytes())
+            if sample.session == session:
+                living[number] = sample
+            else:
+                others.add(number)
+    return living

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from zipimport import zipimporter
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
-from tidegate.spark.worker_daemon import MODULE, ending_quietly
+from tidegate.spark.worker_daemon import MODULE, archives_of_installed, ending_quietly
 
 _WITH_A_THREAD = """
 import threading, time
@@ -69,6 +73,45 @@ def test_it_has_imported_what_workers_need_and_no_thread_when_it_forks_them():
         assert port_of(process) > 0
         maps = Path(f"/proc/{process.pid}/maps").read_text()
         assert ("/pandas/" in maps, "/pyarrow/" in maps, threads(process)) == (True, True, 1)
+        assert MODULE in command_of(process)
+
+
+def test_it_leaves_the_archives_of_an_installed_pyspark_out(tmp_path: Path):
+    """Python compiles the modules of a zip anew, and reads the lists of all archives before each task."""
+    installed, other = tmp_path / "site-packages", tmp_path / "spark"
+    for folder in (
+        installed / "pyspark/python/lib",
+        installed / "pyspark/jars",
+        installed / "py4j",
+        other / "python/lib",
+    ):
+        folder.mkdir(parents=True)
+    archives = [installed / "pyspark/python/lib/pyspark.zip", installed / "pyspark/jars/spark-core.jar"]
+    others = [other / "python/lib/pyspark.zip", tmp_path / "mine.zip"]
+    for file in (*archives, *others):
+        file.touch()
+    path = ["", *map(str, (*archives, *others)), str(installed)]
+    assert archives_of_installed(path) == [str(each) for each in archives]
+    (installed / "py4j").rmdir()
+    assert archives_of_installed(path) == [], "its py4j may be in a zip alone"
+
+
+def test_a_worker_reads_no_archive_of_pyspark_and_collects_none_of_its_modules(spark: SparkSession):
+    seen = spark.range(0, 1, 1, 1).mapInArrow(seen_in_a_worker, "zips string, frozen long").collect()[0]
+    assert (seen.zips, seen.frozen > 10_000) == ("", True)
+
+
+def seen_in_a_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    zips = [place for place, finder in sys.path_importer_cache.items() if isinstance(finder, zipimporter)]
+    found = {"zips": [" ".join(each for each in zips if "pyspark" in each)], "frozen": [gc.get_freeze_count()]}
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict(found)
+
+
+def test_what_the_program_has_imported_of_tidegate_is_imported_once():
+    with daemon(TIDEGATE_WORKER_IMPORTS="tidegate.sinks.kafka.sink") as process:
+        assert port_of(process) > 0
+        assert "/confluent_kafka" in Path(f"/proc/{process.pid}/maps").read_text()
         assert MODULE in command_of(process)
 
 

@@ -12,15 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidegate.sources.value_parsing import (
-    CSVParser,
-    JSONParser,
-    ParsedValues,
-    TextParser,
-    UnparsedValues,
-    ValueParser,
-    ValueParsing,
-)
+from tidegate.sources.value_parsers import CSVParser, JSONParser, TextParser
+from tidegate.sources.value_parsing import ParsedValues, UnparsedValues, ValueParser, ValueParsing
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 AS_JSON = JSONParser(SCHEMA, frozenset(SCHEMA.names))

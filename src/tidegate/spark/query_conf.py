@@ -97,12 +97,12 @@ def explicit_conf(session: SparkSession) -> dict[str, str]:
     """The keys that tidegate sets and that the application or this session has set, too."""
     classic = cast("Any", session._jsparkSession)  # pyright: ignore[reportPrivateUsage]
     runtime = classic.sessionState().conf().settings()
-    application = dict(session.sparkContext.getConf().getAll())
-    keys = (PROVIDER_KEY, FORMAT_KEY, PARTITIONS_KEY)
-    return {
-        **{key: application[key] for key in keys if key in application},
-        **{key: runtime.get(key) for key in keys if runtime.containsKey(key)},
+    application = session.sparkContext.getConf()
+    found = {
+        key: runtime.get(key) if runtime.containsKey(key) else application.get(key)
+        for key in (PROVIDER_KEY, FORMAT_KEY, PARTITIONS_KEY)
     }
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _flag(value: bool) -> str:

@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from tidegate.spark.jvm_output import log_options, make_room_for_log, quiet_star
 from tidegate.spark.jvm_signals import outlive_sigterm
 from tidegate.spark.program_modules import let_tasks_import
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
-from tidegate.spark.worker_daemon import MODULE
+from tidegate.spark.worker_daemon import IMPORTS, MODULE, OPTIONAL
 from tidegate.storages.lease import HeldLease
 from tidegate.storages.refusals import lock_held
 
@@ -58,16 +59,24 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = spark_log(Path(settings.checkpointing_dir).absolute() / name, os.environ)
     options = log_options(log, os.environ)
+    threading.Thread(target=_import_meanwhile, name="tidegate-imports", daemon=True).start()
     with _options_of_a_jvm(options), quiet_start(os.environ, log if options else None):
         builder = SparkSession.builder
         for key, value in _suited_to_short_epochs(name).items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.environment[IMPORTS] = ",".join(name for name in OPTIONAL if name in sys.modules)
     partitions = partitions_of(settings, session, local=is_local(session))
     if partitions is not None:
         session.conf.set(PARTITIONS_KEY, str(partitions))
     return _made_ready(session)
+
+
+def _import_meanwhile() -> None:
+    """Import what pyspark imports with its first call into the JVM (pandas is among it), while the JVM starts."""
+    with suppress(ImportError):
+        import_module("pyspark.testing.utils")
 
 
 def _suited_to_short_epochs(name: str) -> dict[str, str]:

@@ -6,12 +6,21 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from tidegate.logs.subject import Subject, about_all_of, subject
 from tidegate.logs.writing import set_up_below_run
@@ -42,7 +51,7 @@ def columns_of(reading: TopicReading, value_type: DataType | None) -> StructType
     """The columns of Spark's own connector, with the type of the values, and the column of texts that do not parse."""
     fields = [
         StructField(VALUE, value_type) if field.name == VALUE and value_type is not None else field
-        for field in cast("StructType", StructType.fromDDL(_COLUMNS + (_HEADERS if reading.headers else "")))
+        for field in (*_COLUMNS, *([_HEADERS] if reading.headers else []))
     ]
     keeps = reading.values is not None and reading.values.unparsed is UnparsedValues.DEAD_LETTERS
     return StructType([*fields, *([StructField(UNPARSED, StringType())] if keeps else [])])
@@ -99,5 +108,14 @@ def _epoch_of_task() -> int | None:
 
 
 _NAME = "tidegate-kafka"
-_COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-_HEADERS = ", headers array<struct<key: string, value: binary>>"
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_HEADERS = StructField("headers", ArrayType(_HEADER))
+_COLUMNS = (
+    StructField("key", BinaryType()),
+    StructField(VALUE, BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+)

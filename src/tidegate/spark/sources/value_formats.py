@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, cast
 
 from pyspark.errors import PySparkException
@@ -24,7 +25,8 @@ from pyspark.sql.types import (
 )
 
 from tidegate.core.spelling import did_you_mean
-from tidegate.sources.value_parsing import CSVParser, JSONParser, TextParser, UnparsedValues, ValueParser, ValueParsing
+from tidegate.sources.value_parsers import CSVParser, JSONParser, TextParser
+from tidegate.sources.value_parsing import UnparsedValues, ValueParser, ValueParsing
 from tidegate.spark.arrow_schema import arrow_schema
 from tidegate.spark.sources.refusals import refused_by_spark, unfit_option
 
@@ -118,10 +120,15 @@ class Text(ValueFormat):
         return TextParser()
 
 
+@cache
+def _parsed_ddl(schema: str) -> StructType:
+    return cast("StructType", StructType.fromDDL(schema))
+
+
 def _fields(schema: str | StructType, where: str, *, nested: bool) -> StructType:
     if isinstance(schema, str):
         try:
-            schema = cast("StructType", StructType.fromDDL(schema))
+            schema = _parsed_ddl(schema)
         except PySparkException as error:
             raise refused_by_spark(
                 "a schema in Spark's DDL", error, where, 'write it as "id BIGINT, name STRING"'

@@ -1,4 +1,5 @@
-"""`./dev bench SUITE`: all of a suite, each in a process of its own, one after the other.
+"""`./dev bench SUITE`: all of a suite, each in a process of its own, one after the other. Without a suite: the newest
+kept results of all of them in one table.
 
 The results of a whole run are kept under `bench/results`; those of `--quick`, `--only` and `--epochs` are only printed.
 Measure on a machine that does nothing else: its load average stands beside each figure.
@@ -21,17 +22,29 @@ from bench.archive import make_class_archive
 from bench.child import COLD, MEASURES, NEEDS, OF_ANY_LENGTH, SUITES
 from bench.figures import Figure, Results
 from bench.machine import this_machine
-from bench.report import RESULTS, text_table
+from bench.report import RESULTS, table_of_all, text_table
 
-_ROUNDS: Mapping[str, int] = {"core": 3, "kafka": 5, "flink": 3, "long": 1, "start": 5, "job": 5, "savepoint": 5}
+_ROUNDS: Mapping[str, int] = {
+    "core": 3,
+    "kafka": 5,
+    "flink": 3,
+    "other": 1,
+    "long": 1,
+    "start": 5,
+    "job": 5,
+    "savepoint": 5,
+}
 _QUICK_ROUNDS = 1
 _LEAST_EPOCHS = 20
 
 
 def main() -> int:
-    """Exit code 1 when a goal was missed."""
+    """Exit code 1 when a goal was missed by what was measured now."""
     parser = _parser()
     asked = parser.parse_args()
+    if asked.what is None:
+        print(table_of_all(SUITES))
+        return 0
     rounds = asked.rounds or (_QUICK_ROUNDS if asked.quick else _ROUNDS[asked.what])
     names = possible(asked.only or list(SUITES[asked.what]))
     if asked.epochs is not None and OF_ANY_LENGTH.isdisjoint(names):
@@ -67,7 +80,7 @@ def possible(names: list[str]) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
-    parser.add_argument("what", choices=list(SUITES))
+    parser.add_argument("what", nargs="?", choices=list(SUITES), help="without it: the table of all kept results")
     usual = ", ".join(f"{rounds} for {suite}" for suite, rounds in _ROUNDS.items())
     parser.add_argument("--rounds", type=_positive, help=f"rounds of each comparison ({usual}; {_QUICK_ROUNDS} quick)")
     parser.add_argument("--quick", action="store_true", help="fewer epochs, rows and seeds: to see that it works")

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from bench import (
+    environments,
     epochs,
     file_source,
     job_long,
@@ -19,6 +20,7 @@ from bench import (
     kafka_epochs,
     kafka_flink,
     kafka_long,
+    kafka_other,
     kafka_throughput,
     memory,
     savepoint_canonical,
@@ -28,8 +30,6 @@ from bench import (
     start,
     throughput,
 )
-from bench.environments import FLINK as PYFLINK
-from bench.environments import Environment
 from bench.figures import Figure
 
 Measure = Callable[..., list[Figure]]
@@ -46,6 +46,7 @@ KAFKA: Mapping[str, Measure] = {
     "kafka-epoch": kafka_epochs.measure_sink,
     "kafka-visible": kafka_epochs.measure_visible,
 }
+OTHER: Mapping[str, Measure] = {name: partial(kafka_other.measure, name) for name in kafka_other.CASES}
 LONG: Mapping[str, Measure] = {"kafka-long": kafka_long.measure}
 START: Mapping[str, Measure] = start.CASES
 JOB: Mapping[str, Measure] = {
@@ -62,15 +63,19 @@ SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,
     "kafka": KAFKA,
     "flink": FLINK,
+    "other": OTHER,
     "long": LONG,
     "start": START,
     "job": JOB,
     "savepoint": SAVEPOINT,
 }
-MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **LONG, **START, **JOB, **SAVEPOINT}
-NEEDS: Mapping[str, Environment] = dict.fromkeys(FLINK, PYFLINK)
+MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **OTHER, **LONG, **START, **JOB, **SAVEPOINT}
+NEEDS: Mapping[str, environments.Environment] = {
+    **dict.fromkeys(FLINK, environments.FLINK),
+    **{name: case.needs for name, case in kafka_other.CASES.items() if case.needs is not None},
+}
 """Those that need another system, which has an environment of its own."""
-COLD = frozenset(FLINK)
+COLD = frozenset([*FLINK, *OTHER])
 """Those that start tidegate as its users do: with the archive of Spark's classes."""
 OF_ANY_LENGTH = frozenset({"job-long"})
 """Those that can be told how many epochs to run for."""

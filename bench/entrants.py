@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from bench import flink
-from bench.environments import FLINK
+from bench.environments import BYTEWAX, FLINK, QUIX, Environment
 from bench.watched import Entrant, Task
 
+_PROCESSES = "2"
 _HERE = Path(__file__).parent
 
 
@@ -30,3 +31,31 @@ def pyflink(way: str) -> Entrant:
         return [*program, task.servers, task.source, task.out, str(flink.connector_jar())]
 
     return Entrant(f"PyFlink {way}", command)
+
+
+def spark() -> Entrant:
+    """Plain Spark with its own Kafka sink, at-least-once."""
+
+    def command(task: Task) -> list[str]:
+        program = [sys.executable, "-m", "bench.spark_program", task.work]
+        return [*program, task.servers, task.source, task.out, str(task.folder / "checkpoints")]
+
+    return Entrant("Spark's own sink", command)
+
+
+def quix() -> Entrant:
+    return _of_processes(QUIX, "quix_program.py")
+
+
+def bytewax() -> Entrant:
+    return _of_processes(BYTEWAX, "bytewax_program.py")
+
+
+def _of_processes(environment: Environment, program: str) -> Entrant:
+    """One that scales by processes: one for each core and partition."""
+
+    def command(task: Task) -> list[str]:
+        begin = [str(environment.python()), str(_HERE / program), _PROCESSES, task.work]
+        return [*begin, task.servers, task.source, task.out, str(task.folder)]
+
+    return Entrant(environment.title, command)

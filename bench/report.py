@@ -1,12 +1,13 @@
-"""The table of `docs/benchmarks.md`, drawn from the newest file in `bench/results`."""
+"""The tables of `docs/benchmarks.md` and of `./dev bench`, drawn from the newest files in `bench/results`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from bench.figures import Figure, Results
+from bench.figures import Figure, Machine, Results
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -22,36 +23,58 @@ def markdown_table(suite: str) -> str:
     results = newest(suite)
     if results is None:
         return f"No results are kept yet: `./dev bench {suite}` writes them."
-    machine = results.machine
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(machine.versions.items()))
     lines = [
         "| measured | baseline | tidegate | figure | goal |",
         "|---|---|---|---|---|",
         *(_row(figure) for figure in results.figures),
         "",
-        f"Medians of {results.rounds} rounds, {results.measured}; {machine.cores} cores ({machine.cpu}), "
-        f"{machine.memory_gib:g} GiB, {machine.system}, {machine.file_system}; {versions}.",
+        f"Medians of {results.rounds} rounds, {results.measured}; {_where(results.machine)}.",
     ]
     return "\n".join(lines)
 
 
+_HEADER = ("figure", "baseline", "tidegate", "value", "goal", "load")
+
+
 def text_table(results: Results) -> str:
     """The figures for a terminal."""
-    rows = [
-        (
-            figure.name,
-            _side(figure, "baseline"),
-            _side(figure, "tidegate"),
-            _value(figure),
-            _goal(figure),
-            _load(figure),
-        )
-        for figure in results.figures
+    return _aligned([_HEADER, *map(_cells, results.figures)])
+
+
+def table_of_all(suites: Iterable[str]) -> str:
+    """The newest kept results of every suite in one table, and under it when and where each was measured."""
+    kept = {suite: results for suite in suites if (results := newest(suite)) is not None}
+    rows = [(suite, *_cells(figure)) for suite, results in kept.items() for figure in results.figures]
+    told = [
+        f"{suite}: {results.measured}, medians of {results.rounds} rounds; {_where(results.machine)}"
+        for suite, results in kept.items()
     ]
-    rows = [("figure", "baseline", "tidegate", "value", "goal", "load"), *rows]
+    return "\n".join([_aligned([("suite", *_HEADER), *rows]), "", *told])
+
+
+def _cells(figure: Figure) -> tuple[str, ...]:
+    return (
+        figure.name,
+        _side(figure, "baseline"),
+        _side(figure, "tidegate"),
+        _value(figure),
+        _goal(figure),
+        _load(figure),
+    )
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _where(machine: Machine) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(machine.versions.items()))
+    return (
+        f"{machine.cores} cores ({machine.cpu}), {machine.memory_gib:g} GiB, {machine.system}, {machine.file_system}; "
+        f"{versions}"
     )
 
 

@@ -1,6 +1,7 @@
 """Parts of the documents that the code writes: `python -m tests.house.generated --write | --check`.
 
-In a document a part stands between a line `<!-- generated: NAME -->` and a line `<!-- /generated -->`.
+In a document a part stands between a line `<!-- generated: NAME -->` and a line `<!-- /generated -->`. A picture of
+`PICTURES` is written as a whole.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.house import command_reference, decisions, effects
-from tests.house.repository import project_files, relative
+from tests.house.repository import ROOT, project_files, relative
 
 
 def states() -> str:
@@ -122,10 +123,17 @@ def benchmarks(suite: str) -> str:
     return markdown_table(suite)
 
 
+def benchmarks_chart() -> str:
+    from bench.chart import svg
+
+    return svg()
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks": partial(benchmarks, "core"),
     "benchmarks-kafka": partial(benchmarks, "kafka"),
     "benchmarks-flink": partial(benchmarks, "flink"),
+    "benchmarks-other": partial(benchmarks, "other"),
     "benchmarks-long": partial(benchmarks, "long"),
     "benchmarks-start": partial(benchmarks, "start"),
     "benchmarks-job": partial(benchmarks, "job"),
@@ -152,6 +160,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "answers": decisions.answer_table,
 }
 
+PICTURES: dict[str, Callable[[], str]] = {"docs/pictures/benchmarks.svg": benchmarks_chart}
+
 OPENING = re.compile(r"^<!-- generated: (\S+) -->$", re.MULTILINE)
 PART = re.compile(r"^<!-- generated: (\S+) -->\n(?:(?!<!-- generated: ).*\n)*?<!-- /generated -->$", re.MULTILINE)
 
@@ -170,23 +180,21 @@ def opened_and_closed(name: str) -> str:
 
 
 def renew(*, write: bool) -> list[str]:
-    """The documents whose generated parts are out of date, written anew if wanted."""
-    stale: list[str] = []
-    for path in project_files(".md"):
-        document = path.read_text(encoding="utf-8")
-        wanted = renewed(document)
-        if wanted != document:
-            stale.append(relative(path))
-            if write:
-                path.write_text(wanted, encoding="utf-8")
-    return stale
+    """The documents and pictures that are out of date, written anew if wanted."""
+    wanted = {path: renewed(path.read_text(encoding="utf-8")) for path in project_files(".md")}
+    wanted |= {ROOT / name: draw() for name, draw in PICTURES.items()}
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if write:
+        for path in stale:
+            path.write_text(wanted[path], encoding="utf-8")
+    return [relative(path) for path in stale]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     action = parser.add_mutually_exclusive_group(required=True)
-    action.add_argument("--write", action="store_true", help="bring the documents up to date")
-    action.add_argument("--check", action="store_true", help="fail if a document is out of date")
+    action.add_argument("--write", action="store_true", help="bring the documents and pictures up to date")
+    action.add_argument("--check", action="store_true", help="fail if one is out of date")
     write = parser.parse_args().write
     stale = renew(write=write)
     for name in stale:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bench import __main__ as bench
 from bench import report
 from bench.figures import Better, Figure, Machine, Results
 from bench.machine import this_machine
@@ -61,3 +62,21 @@ def test_results_name_no_host_and_no_path(tmp_path: Path):
     assert platform.node() not in machine.split('"')
     assert str(tmp_path) not in machine
     assert this_machine(tmp_path).cores >= 1
+
+
+def test_without_a_suite_one_table_shows_the_newest_results_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr("sys.argv", ["bench"])
+    keep(tmp_path, "2026-01-01", 50.0)
+    keep(tmp_path, "2026-01-02", 61.0)
+    (tmp_path / "core-2026-01-02.json").with_name("flink-2026-01-03.json").write_bytes(
+        (tmp_path / "core-2026-01-01.json").read_bytes()
+    )
+    assert bench.main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["suite", "figure", "baseline", "tidegate", "value", "goal", "load"]
+    assert [line.split()[:2] for line in lines[1:3]] == [["core", "epoch"], ["flink", "epoch"]]
+    assert "61 ms" in lines[1]
+    assert "core: 2026-01-02, medians of 3 rounds; 2 cores (a CPU), 23.5 GiB, Linux, ext4; java 17" in lines

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import archive, kafka_flink
+from bench import archive, kafka_flink, kafka_other
 from bench.__main__ import possible
 from bench.child import COLD, NEEDS
 from bench.contests import Contest, Quantity, Run, figure_of, measure_contests
@@ -148,3 +148,11 @@ def test_without_another_system_what_needs_it_is_left_out_with_the_command_that_
 
 def test_what_is_compared_with_other_systems_starts_as_the_users_of_tidegate_start() -> None:
     assert set(NEEDS) <= COLD
+
+
+@pytest.mark.parametrize("name", kafka_other.CASES)
+def test_another_system_is_given_the_work_that_tidegate_is_given(name: str) -> None:
+    case = kafka_other.CASES[name]
+    line = case.other.entrant().command(Task(case.work, "servers", "source", "out", Path("folder")))
+    assert [case.work, "servers", "source", "out"] == line[-5:-1]
+    assert case.needs is None or line[0] == str(case.needs.python())

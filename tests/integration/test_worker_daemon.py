@@ -9,12 +9,15 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from zipimport import zipimporter
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tidegate.settings.kinds import Backend
+from tidegate.spark.session import DAEMON_KEY, adopt_session
 from tidegate.spark.worker_daemon import MODULE, archives_of_installed, ending_quietly
 
 _WITH_A_THREAD = """
@@ -99,6 +102,25 @@ def test_it_leaves_the_archives_of_an_installed_pyspark_out(tmp_path: Path):
 def test_a_worker_reads_no_archive_of_pyspark_and_collects_none_of_its_modules(spark: SparkSession):
     seen = spark.range(0, 1, 1, 1).mapInArrow(seen_in_a_worker, "zips string, frozen long").collect()[0]
     assert (seen.zips, seen.frozen > 10_000) == ("", True)
+
+
+def test_workers_of_a_session_that_the_user_made_are_forked_by_it_too(spark: SparkSession):
+    context: Any = spark.sparkContext
+    conf = context._jsc.sc().conf()
+    conf.set(DAEMON_KEY, "pyspark.daemon")
+    adopt_session(spark, Backend.ROCKSDB)
+    assert conf.get(DAEMON_KEY) == "pyspark.daemon", "what the user has chosen stays"
+    conf.remove(DAEMON_KEY)
+    adopt_session(spark, Backend.ROCKSDB)
+    assert conf.get(DAEMON_KEY) == MODULE
+    [seen] = spark.range(0, 1, 1, 1).mapInArrow(command_of_the_daemon, "command string").collect()
+    assert MODULE in seen.command
+
+
+def command_of_the_daemon(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    command = Path(f"/proc/{os.getppid()}/cmdline").read_text()
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"command": [command]})
 
 
 def seen_in_a_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

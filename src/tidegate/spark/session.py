@@ -36,6 +36,7 @@ from tidegate.spark.worker_daemon import IMPORTS, MODULE, OPTIONAL
 from tidegate.storages.lease import HeldLease
 from tidegate.storages.refusals import lock_held
 
+DAEMON_KEY = "spark.python.daemon.module"
 _KEPT_FOR_THE_PAGE = {
     "spark.sql.ui.retainedExecutions": "100",
     "spark.ui.retainedJobs": "200",
@@ -92,7 +93,7 @@ def _suited_to_short_epochs(name: str) -> dict[str, str]:
         **_worker_sockets(),
     }
     if _is_local(said.get("spark.master", wanted["spark.master"])):  # elsewhere tidegate may come with the job's files
-        wanted["spark.python.daemon.module"] = MODULE
+        wanted[DAEMON_KEY] = MODULE
     missing = {key: value for key, value in wanted.items() if not said.contains(key)}
     # A JVM of our own has these two already, as options of the shell.
     return {**missing, "spark.app.name": name, "spark.ui.showConsoleProgress": "false"}
@@ -144,7 +145,21 @@ def adopt_session(session: SparkSession, backend: Backend) -> SparkSession:
     if is_local(session) and "PYSPARK_PYTHON" not in os.environ and not conf.contains("spark.pyspark.python"):
         # Spark would take `python3` from the PATH, which need not have this program's packages.
         session.sparkContext.pythonExec = sys.executable
+    if is_local(session):
+        _suit_workers(session)
     return _made_ready(session)
+
+
+def _suit_workers(session: SparkSession) -> None:
+    """Give the Python workers of a session that runs already what those of a new one get, unless the user has chosen.
+
+    Spark reads these settings when it starts workers.
+    """
+    context: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+    read_by_workers = context.sc().conf()
+    for key, value in {DAEMON_KEY: MODULE, **_worker_sockets()}.items():
+        if not read_by_workers.contains(key):
+            read_by_workers.set(key, value)
 
 
 def _made_ready(session: SparkSession) -> SparkSession:

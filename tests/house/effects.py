@@ -78,6 +78,10 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
         "jobs/test_supervisor.py::test_a_driver_that_dies_is_started_as_often_as_the_strategy_says",
         "jobs/test_supervisor.py::test_a_driver_that_dies_is_started_after_the_pauses_of_the_strategy",
     ),
+    "restart.standby": (
+        "jobs/test_standby.py::test_the_standby_goes_on_when_the_driver_dies_and_the_pause_of_the_strategy_counts",
+        "jobs/test_supervised_jobs.py::test_a_standby_takes_over_each_time_and_every_row_is_there_once",
+    ),
     "restart.fixed_delay.attempts": _PAUSES,
     "restart.fixed_delay.delay": _PAUSES,
     "restart.failure_rate.max_failures": _PAUSES,

@@ -296,6 +296,17 @@ def test_sinks_on_this_disk_need_tasks_on_this_machine(place: Place, monkeypatch
     assert everything_below(place.folder) == []
 
 
+def test_a_standby_needs_a_local_master(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidegate.spark.start_checks.is_local", lambda _: False)
+    job = place.job(restart_standby="true")
+    rows = place.words(job)
+    job.query("query", rows, sinks=[PrintSink("shown")])
+    error = error_of(job.start)
+    assert (error.code, "restart.standby" in error.expected) == ("TG-SETTINGS-CLASH", True)
+    assert "spark.master = local" in error.found
+    assert everything_below(place.folder) == []
+
+
 # --- the session -------------------------------------------------------------------------------------------
 
 

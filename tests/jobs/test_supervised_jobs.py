@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pyspark
@@ -19,7 +20,7 @@ import pytest
 
 from tests.jobs.under_run import NUMBERS, UnderRun, in_session, processes, table, wait_until, write
 from tests.support.today import turn
-from tidegate.storages.local.locks import acquire
+from tidegate.storages.local.locks import acquire, read_holder
 
 QUICKLY = ["-D", "restart.exponential.initial=100ms"]
 
@@ -51,6 +52,58 @@ def test_a_job_is_kept_alive_and_every_row_is_there_once(tmp_path: Path):
     assert (of_query.code, of_query.query, of_query.epoch) == ("TG-EPOCH-FAILED", "copies", 6)
     assert all(failure.restart_in_seconds is not None for failure in run.failures())
     assert table(tmp_path) == list(range(8))
+
+
+@turn(0, of=2)
+def test_a_standby_takes_over_each_time_and_every_row_is_there_once(tmp_path: Path):
+    """It had opened nothing of the job before."""
+    write(tmp_path, 0, 6)
+    job = tmp_path / "checkpoints" / "numbers"
+    with UnderRun(tmp_path, "for-ever", options=[*QUICKLY, "-D", "restart.standby=true"]) as run:
+        for kills in (1, 2):
+            wait_until(lambda count=kills: len(ready(run)) == count, "a standby", run)
+            standby = ready(run)[-1]
+            run.sessions |= {standby, driver_of(job)}
+            assert opened_below(standby, tmp_path) == []
+            assert len(list((job / "queries/copies/g1/ledger/runs").iterdir())) == kills
+            write(tmp_path, 6 * kills, 3)
+            killed_at = time.time()
+            os.kill(driver_of(job), signal.SIGKILL)
+            write(tmp_path, 6 * kills + 3, 3)
+            wait_until(lambda count=kills: table(tmp_path) == list(range(6 * count + 6)), "all rows", run)
+            assert driver_of(job) == standby
+            first_done = min(path.stat().st_mtime for path in done_epochs(job) if path.stat().st_mtime > killed_at)
+            print(f"kill {kills}: a new epoch is done after {first_done - killed_at:.2f} s")
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait() == 0
+        assert [in_session(session) for session in run.sessions] == [[] for _ in run.sessions]
+        assert [failure.code for failure in run.failures()] == ["TG-DRIVER-DIED"] * 2
+    assert table(tmp_path) == list(range(18))
+
+
+def ready(run: UnderRun) -> list[int]:
+    """The processes of the standbys that were ready, in order."""
+    return [int(each) for each in re.findall(r"a standby is ready: process (\d+)", run.log.read_text())]
+
+
+def driver_of(job: Path) -> int:
+    holder = read_holder(job)
+    assert holder is not None
+    return holder.process
+
+
+def done_epochs(job: Path) -> Iterator[Path]:
+    yield from (job / "queries/copies/g1/ledger/done").iterdir()
+
+
+def opened_below(session: int, folder: Path) -> list[str]:
+    """The files below a folder that processes of a session have open, but for the log of the run."""
+    found: list[str] = []
+    for process in in_session(session):
+        for entry in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):
+                found.append(os.readlink(entry))
+    return [each for each in found if each.startswith(f"{folder}/") and each != f"{folder}/log"]
 
 
 @turn(1, of=2)

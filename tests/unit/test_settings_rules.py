@@ -17,6 +17,7 @@ BROKEN = {
     "no time at all": (["checkpointing.timeout=0"], 1),
     "hashmap without its deltas": (["state.backend=hashmap", "state.changelog=false", "state.incremental=false"], 2),
     "a first pause above the longest": (["restart.exponential.initial=2min"], 1),
+    "a standby at at-most-once": (["restart.standby=true", "checkpointing.mode=at-most-once"], 1),
     "several": (
         [
             "checkpointing.unaligned=true",
@@ -107,7 +108,7 @@ def test_a_pause_makes_it_one_epoch_at_a_time(pause: str, at_once: int) -> None:
 
 def test_every_parameter_of_a_strategy_has_its_rule() -> None:
     said = {each for rule in RULES if rule.verdict is RuleVerdict.SAID for each in rule.about}
-    assert {name for name in SETTINGS if name.startswith("restart_")} <= said
+    assert {name for name in SETTINGS if SETTINGS[name].name.count(".") == 2 and "restart" in name} <= said
 
 
 def test_every_setting_is_described_with_its_value_and_who_set_it() -> None:

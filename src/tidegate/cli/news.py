@@ -53,6 +53,15 @@ class Shown(News):
     def warm_up_failed(self, why: str) -> None:
         _say(_warm_up_failed(why))
 
+    def standby_ready(self, process: int, memory: int) -> None:
+        _say(_standby_ready(process, memory))
+
+    def standby_takes_over(self, process: int) -> None:
+        _say(_standby_takes_over(process))
+
+    def standby_lost(self, why: str) -> None:
+        _say(why)
+
 
 class Logged(News):
     """Prints for programs: each event is one log line."""
@@ -87,6 +96,15 @@ class Logged(News):
 
     def warm_up_failed(self, why: str) -> None:
         self._log(logging.WARNING, "WarmUpFailed", _warm_up_failed(why))
+
+    def standby_ready(self, process: int, memory: int) -> None:
+        self._log(logging.INFO, "StandbyReady", _standby_ready(process, memory), process=process, bytes=memory)
+
+    def standby_takes_over(self, process: int) -> None:
+        self._log(logging.INFO, "StandbyTakesOver", _standby_takes_over(process), process=process)
+
+    def standby_lost(self, why: str) -> None:
+        self._log(logging.WARNING, "StandbyLost", why)
 
     def _log_failure(self, event: str, failure: Failure) -> None:
         about = {"query": failure.query, "epoch": failure.epoch, "run": failure.run}
@@ -153,6 +171,14 @@ def _warmed_up(archive: Path, size: int, seconds: float) -> str:
 
 def _warm_up_failed(why: str) -> str:
     return f"no archive of Spark's classes was made, so starts stay as slow as they are: {why}"
+
+
+def _standby_ready(process: int, memory: int) -> str:
+    return f"a standby is ready: process {process}, {memory / 1e6:.0f} MB of memory in all its processes"
+
+
+def _standby_takes_over(process: int) -> str:
+    return f"the standby takes over: process {process}"
 
 
 def _say(text: str) -> None:

@@ -227,6 +227,12 @@ class Settings:
         "how a failed job is started again",
         flink=("restart-strategy.type", "restart-strategy"),
     )
+    restart_standby: bool = _setting(
+        "restart.standby",
+        FLAG,
+        "false",
+        "tidegate run: holds a second driver ready, which takes over when the first one dies",
+    )
     restart_fixed_delay_attempts: int = _setting(
         "restart.fixed_delay.attempts",
         COUNT_FROM_0,

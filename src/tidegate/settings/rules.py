@@ -138,6 +138,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         RuleVerdict.REFUSED,
+        ("restart_standby", "checkpointing_mode"),
+        lambda s: s.restart_standby and s.checkpointing_mode is Level.AT_MOST_ONCE,
+        "restart.standby only with checkpointing.mode = exactly-once or at-least-once",
+        "leave restart.standby out, or choose another level",
+    ),
+    Rule(
+        RuleVerdict.REFUSED,
         ("checkpointing_backlog_interval", "checkpointing_interval"),
         lambda s: 0 < s.backlog_interval < s.checkpointing_interval,
         "checkpointing.backlog_interval of at least checkpointing.interval, or 0, as in Flink: with a backlog epochs "

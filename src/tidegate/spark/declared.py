@@ -46,7 +46,7 @@ class QueryArguments:
     max_dead: float | None
 
 
-def declare(
+def declare_query(
     given: QueryArguments, sources: SourceRegistry, where: str, *, level: Level, taken: Set[str], operators: Set[str]
 ) -> DeclaredQuery:
     """The query, after all checks. `level`: the level of the job. `taken`: the uids of its sources, queries and sinks.

@@ -20,13 +20,21 @@ from tidegate.settings.found import load_settings
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sources.base import RowSource
 from tidegate.spark.app_checking import check_only, only_checks
-from tidegate.spark.declared import DeclaredQuery, QueryArguments, checked_name, checked_uid, declare, program_error
+from tidegate.spark.declared import (
+    DeclaredQuery,
+    QueryArguments,
+    checked_name,
+    checked_uid,
+    declare_query,
+    program_error,
+)
 from tidegate.spark.fresh import wished
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_cancel_nothing
 from tidegate.spark.job_plan import DeclaredJob
 from tidegate.spark.levels import nothing_to_catch_up_with
 from tidegate.spark.listeners import Listener
+from tidegate.spark.old_declaration import Again, settings_again, source_again
 from tidegate.spark.operator_checks import allowed_changes
 from tidegate.spark.session import adopt_session, open_session
 from tidegate.spark.sources.declaring import DeclaredSource, Through, declare_source
@@ -61,6 +69,7 @@ class Job:
         self.name = checked_name(name)
         begin_job(self.name)
         self.settings = load_settings(settings, job=self.name)
+        self._asked: list[Again] = [partial(settings_again, self.name, settings, self.settings)]
         self._session = None if spark is None else adopt_session(spark, self.settings.state_backend)
         self._listeners = tuple(listeners)
         self._registry: SourceRegistry | None = None
@@ -90,7 +99,9 @@ class Job:
         checked_uid(uid, where, self._uids | self._operators)
         level, through = self.settings.checkpointing_mode, Through.LOG if durable else Through.SOURCE
         remembered = partial(recall, uid=uid, folder=Path(self.settings.checkpointing_dir).absolute() / self.name)
-        declared = declare_source(uid, source, self.spark, where, level, through, remembered)
+        declare = partial(declare_source, uid, source, self.spark, where, level, through, remembered)
+        declared = declare()
+        self._asked.append(partial(source_again, where, declare, declared))
         self._sources().add(uid, declared.rows, where)
         self._uids.add(uid)
         self._inputs[uid] = declared
@@ -116,7 +127,7 @@ class Job:
         where = f"job {self.name}, query {uid}"
         given = QueryArguments(uid, rows, mode, sinks, dead_letters, max_dead)
         level, sources = self.settings.checkpointing_mode, self._sources()
-        declared = declare(given, sources, where, level=level, taken=self._uids, operators=self._operators)
+        declared = declare_query(given, sources, where, level=level, taken=self._uids, operators=self._operators)
         self._queries.append(declared)
         self._uids |= {uid, *(sink.uid for sink in declared.sinks)}
         self._operators |= {*declared.operators}
@@ -191,6 +202,7 @@ class Job:
             uids=frozenset(self._uids | self._operators),
             listeners=self._listeners,
             allowed=self._allowed,
+            asked=tuple(self._asked),
             fingerprints=self._fingerprints,
         )
 

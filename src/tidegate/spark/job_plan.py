@@ -13,6 +13,7 @@ from tidegate.core.records import JobRecord, OperatorFingerprint
 from tidegate.settings.config import Settings
 from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.listeners import Listener
+from tidegate.spark.old_declaration import Again
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.sources.declaring import DeclaredSource
 from tidegate.spark.sources.source import PositionedSource
@@ -25,7 +26,7 @@ class DeclaredJob:
 
     `uids`: those of its sources, queries, sinks and stateful operators. `inputs`: its sources, by uid.
     `fingerprints`: by query, read when first needed, for a query does not change any more. `allowed`: the operators
-    that may be others than those of the state.
+    that may be others than those of the state. `asked`: the questions of its declaration, to ask them again.
     """
 
     name: str
@@ -37,6 +38,7 @@ class DeclaredJob:
     uids: frozenset[str]
     listeners: tuple[Listener, ...]
     allowed: Allowed
+    asked: tuple[Again, ...]
     fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = field(
         default_factory=dict[str, "tuple[OperatorFingerprint, ...] | None"]
     )

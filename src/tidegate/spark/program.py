@@ -17,8 +17,9 @@ from types import CodeType, ModuleType, TracebackType
 from tidegate.core.errors import Code, TidegateError
 from tidegate.logs.last_word import is_verbose
 from tidegate.logs.writing import log_failure, set_up_below_run
-from tidegate.spark.supervised import Supervised, supervise
+from tidegate.spark.supervised import Role, Supervised, supervise
 from tidegate.supervise.line import line_to_supervisor
+from tidegate.supervise.standby import STANDBY
 
 FAILED = 1
 
@@ -26,7 +27,8 @@ FAILED = 1
 def main(app: str, arguments: list[str]) -> int:
     """Run the program. Returns the exit code of this process, which only shows a failure."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have set it to ignored
-    supervised = Supervised(line_to_supervisor(os.environ))
+    role = Role.DRIVER if os.environ.pop(STANDBY, None) is None else Role.STANDBY
+    supervised = Supervised(line_to_supervisor(os.environ), role)
     error, code = None, 0
     try:
         set_up_below_run(os.environ)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tidegate.core.errors import TidegateError, raise_all
+from collections.abc import Iterator
+
+from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.logs.subject import about
 from tidegate.settings.kinds import Backend
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
@@ -23,7 +25,7 @@ def check_start(job: JobPlan) -> list[tuple[TwoPhaseSink, SinkPlan]]:
     """The values with which each sink is opened. Raises all violations in one error."""
     plans: list[tuple[TwoPhaseSink, SinkPlan]] = []
     allowed = job.queries[0].query.allowed
-    violations = list(check_allowed(job.queries, allowed, job.where))
+    violations = [*check_allowed(job.queries, allowed, job.where), *_check_standby(job)]
     for plan in job.queries:
         violations.extend(check_plan(plan.rows, plan.mode, str(plan.query)))
         violations.extend(check_state(plan.folder / "spark", job.settings.state_backend, str(plan.query)))
@@ -41,6 +43,18 @@ def check_start(job: JobPlan) -> list[tuple[TwoPhaseSink, SinkPlan]]:
             start_moves(f"sink {sink.uid}, checked")
     raise_all(violations, job.where)
     return plans
+
+
+def _check_standby(job: JobPlan) -> Iterator[TidegateError]:
+    """A standby has a session of its own beside that of the driver: on a cluster it would hold executors."""
+    if job.settings.restart_standby and not is_local(job.session):
+        yield TidegateError(
+            Code.SETTINGS_CLASH,
+            expected="a local master with restart.standby = true, such as local[*]",
+            found=f"spark.master = {job.session.sparkContext.master}",
+            where=job.where,
+            next_step="leave restart.standby out, or run the job with a local master",
+        )
 
 
 def _sink_plan(job: JobPlan, plan: QueryPlan, sink: TwoPhaseSink) -> SinkPlan:

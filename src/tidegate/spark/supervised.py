@@ -12,8 +12,9 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
@@ -25,6 +26,7 @@ from tidegate.operate.job_end import is_final
 from tidegate.operate.reports import report_of
 from tidegate.settings.config import Settings
 from tidegate.supervise.line import (
+    CannotTakeOver,
     FailureReport,
     Finished,
     FromSupervisor,
@@ -32,11 +34,13 @@ from tidegate.supervise.line import (
     Line,
     Moved,
     QueryFailed,
+    Ready,
     Refused,
     RestartQuery,
     Running,
     StartAnnounced,
     Stop,
+    TakeOver,
 )
 from tidegate.supervise.restart import strategy_of
 from tidegate.supervise.session_processes import end_processes
@@ -45,11 +49,20 @@ if TYPE_CHECKING:
     from tidegate.spark.live_job import FailedRun, SupervisedJob
 
 
+class Role(Enum):
+    """What the supervisor has started this process for."""
+
+    DRIVER = "it drives the job"
+    STANDBY = "it waits at the start of its job until it becomes the driver"
+
+
 class Supervised:
     """The additional parts of a program under `tidegate run`."""
 
-    def __init__(self, line: Line[FromSupervisor]) -> None:
+    def __init__(self, line: Line[FromSupervisor], role: Role = Role.DRIVER) -> None:
+        self.role = role
         self._line = line
+        self._taken_over = threading.Event()
         self._answers: queue.SimpleQueue[GoOn | Refused | RestartQuery | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._job: str | None = None
@@ -73,6 +86,19 @@ class Supervised:
             raise _job_count(f"two: {self._job} and {job}", "put each job into a program of its own")
         self._job = job
 
+    def stand_by(self) -> None:
+        """Wait until this standby becomes the driver. Raises KeyboardInterrupt if it is to end."""
+        self._say(Ready())
+        self._taken_over.wait()
+        if self._alone or self._stopping:
+            raise KeyboardInterrupt
+        self.role = Role.DRIVER
+
+    def cannot_take_over(self, why: str) -> NoReturn:
+        """The declaration of this standby is of no use: the process ends, and the supervisor goes on without it."""
+        self._say(CannotTakeOver(why))
+        raise SystemExit
+
     def declare(self, folder: Path, settings: Settings) -> None:
         """The job is about to start. Raises SUPERVISOR_ALIVE if it belongs to another supervisor."""
         self._stop_timeout_seconds = settings.stop_timeout
@@ -83,6 +109,7 @@ class Supervised:
             progress_timeout=settings.progress_timeout,
             stop_timeout=settings.stop_timeout,
             warm_up=settings.warm_up,
+            standby=settings.restart_standby,
         )
         answer = self._ask(declared)
         if isinstance(answer, Refused):
@@ -170,9 +197,12 @@ class Supervised:
             for message in messages:
                 if isinstance(message, Stop):
                     threading.Thread(target=self._end, args=(None,), name="tidegate-stop", daemon=True).start()
+                elif isinstance(message, TakeOver):
+                    self._taken_over.set()
                 else:
                     self._answers.put(message)
         self._alone = True
+        self._taken_over.set()
         self._answers.put(None)  # for threads that wait for an answer now
         threading.Thread(target=_end_hard, name="tidegate-orphaned", daemon=True).start()
         self._end(_ORPHANED_STOP_SECONDS)

@@ -30,6 +30,7 @@ class StartAnnounced(msgspec.Struct, frozen=True, kw_only=True, tag="declared"):
     progress_timeout: float
     stop_timeout: float
     warm_up: WarmUp = WarmUp.OFF
+    standby: bool = False
 
 
 class Moved(msgspec.Struct, frozen=True, tag="moved"):
@@ -63,7 +64,18 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     failed_epochs: dict[str, int] = {}
 
 
-FromDriver: TypeAlias = StartAnnounced | Moved | Running | QueryFailed | Finished
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The message of a standby that has run its program up to the start of its job. It waits for TakeOver."""
+
+
+class CannotTakeOver(msgspec.Struct, frozen=True, tag="cannot-take-over"):
+    """The message of a standby whose declaration is old and cannot be asked again. Then the process ends. `why`: what
+    differs."""
+
+    why: str
+
+
+FromDriver: TypeAlias = StartAnnounced | Moved | Running | QueryFailed | Finished | Ready | CannotTakeOver
 
 
 # --- messages of the supervisor ----------------------------------------------------------------------------
@@ -91,7 +103,11 @@ class Stop(msgspec.Struct, frozen=True, tag="stop"):
     """Stop after the current epoch. It may come at any time; the only answer is the end of the job."""
 
 
-FromSupervisor: TypeAlias = GoOn | Refused | RestartQuery | Stop
+class TakeOver(msgspec.Struct, frozen=True, tag="take-over"):
+    """The standby is the driver from now on. It may come before the standby is ready."""
+
+
+FromSupervisor: TypeAlias = GoOn | Refused | RestartQuery | Stop | TakeOver
 
 MessageT = TypeVar("MessageT")
 
@@ -150,7 +166,7 @@ _BYTES_AT_ONCE = 65_536
 def line_to_driver() -> tuple[Line[FromDriver], socket.socket]:
     """The supervisor's end, and the driver's end, which the driver inherits."""
     ours, theirs = socket.socketpair()
-    return Line(ours, msgspec.json.Decoder(StartAnnounced | Moved | Running | QueryFailed | Finished)), theirs
+    return Line(ours, msgspec.json.Decoder(FromDriver)), theirs
 
 
 def line_to_supervisor(environment: Mapping[str, str]) -> Line[FromSupervisor]:
@@ -166,4 +182,4 @@ def line_to_supervisor(environment: Mapping[str, str]) -> Line[FromSupervisor]:
             next_step="run the program with `tidegate run APP`, or alone with `python APP`",
         ) from error
     os.set_inheritable(end.fileno(), False)
-    return Line(end, msgspec.json.Decoder(GoOn | Refused | RestartQuery | Stop))
+    return Line(end, msgspec.json.Decoder(FromSupervisor))

@@ -46,6 +46,16 @@ class News:
     def warm_up_failed(self, why: str) -> None:
         """Called when no archive of Spark's classes could be made. `why`: the reason. The job is not affected."""
 
+    def standby_ready(self, process: int, memory: int) -> None:
+        """Called when a standby waits. `memory`: the resident memory of all its processes, in bytes."""
+
+    def standby_takes_over(self, process: int) -> None:
+        """Called when the standby becomes the driver."""
+
+    def standby_lost(self, why: str) -> None:
+        """Called when a standby has died or cannot take over. `why`: a sentence with the reason. The job is not
+        affected."""
+
 
 class PassedOn(News):
     """Passes every event on to another receiver, `told`. Subclasses do more with some of the events."""
@@ -79,3 +89,12 @@ class PassedOn(News):
 
     def warm_up_failed(self, why: str) -> None:
         self._told.warm_up_failed(why)
+
+    def standby_ready(self, process: int, memory: int) -> None:
+        self._told.standby_ready(process, memory)
+
+    def standby_takes_over(self, process: int) -> None:
+        self._told.standby_takes_over(process)
+
+    def standby_lost(self, why: str) -> None:
+        self._told.standby_lost(why)

@@ -40,6 +40,15 @@ def end_processes(
     return living
 
 
+def memory_of(session: int) -> int:
+    """The resident memory of all processes of a session, in bytes. Memory that they share counts for each of them."""
+    listed = [str(process) for process in processes_of(session)]
+    if not listed:
+        return 0
+    found = subprocess.run(["ps", "-o", "rss=", "-p", ",".join(listed)], capture_output=True, text=True, check=False)
+    return sum(int(line) for line in found.stdout.split()) * 1024
+
+
 _PROC = Path("/proc")
 _PROC_STAT = _PROC / "self" / "stat"
 _LOOK_SECONDS = 0.02

@@ -28,10 +28,12 @@ from tidegate.settings.config import Settings
 from tidegate.supervise.child import DriverProcess
 from tidegate.supervise.job_folder import beat_in, find_again, has_record
 from tidegate.supervise.line import (
+    CannotTakeOver,
     Finished,
     GoOn,
     Moved,
     QueryFailed,
+    Ready,
     Refused,
     RestartQuery,
     Running,
@@ -45,6 +47,7 @@ from tidegate.supervise.progress import ProgressWatch
 from tidegate.supervise.restart import strategy_of
 from tidegate.supervise.restart_history import RestartHistory
 from tidegate.supervise.signals import Signals
+from tidegate.supervise.standby import STANDBY, Standby, is_time
 
 
 class Supervisor:
@@ -69,6 +72,7 @@ class Supervisor:
         self._restarts = RestartHistory(strategy_of(settings))
         self._progress_timeout = settings.progress_timeout
         self._stop_timeout = settings.stop_timeout
+        self._standby = Standby(self._start_standby, news, time.monotonic)
         self._failed_epochs: dict[str, int] = {}
         self._job: str | None = None
         self._folder: Path | None = None
@@ -78,6 +82,8 @@ class Supervisor:
         self._has_begun = False
         self._looks_for_folder = False
         self._step: str | None = None
+        self._runs_since: float | None = None
+        self._is_old: str | None = None
         self._over_since = 0.0
         self._exit_by = math.inf
         self._refused: tuple[FailureReport, Failure] | None = None
@@ -91,35 +97,42 @@ class Supervisor:
             with self._signals as signals:
                 ending = None
                 while ending is None:
-                    ending = self._after(self._drive(signals))
+                    last = self._drive(signals)
+                    ending = None if last is None else self._after(last)
                     if ending is None and not self._rest(signals):
                         ending = self._ending(JobOutcome.STOPPED)
                 if self._porter is not None:
                     self._porter.answer(*answer_of(ending))
                 return ending
         finally:
+            self._standby.close(0.0 if self._at_once else None)
             if self._lock is not None:
                 self._lock.release()
 
     # --- one driver ----------------------------------------------------------------------------------------
 
-    def _drive(self, signals: Signals) -> Finished:
-        """Start a driver and follow it until all its processes are gone. Returns its last message, or a substitute."""
-        child = DriverProcess(self._program, self._environment, self._output)
+    def _drive(self, signals: Signals) -> Finished | None:
+        """Start a driver, or let the standby take over, and follow it until all its processes are gone.
+
+        Returns its last message, or a substitute. None: it was a standby that could not take over, which is no failure.
+        """
+        child = self._standby.take() or DriverProcess(self._program, self._environment, self._output)
         watch = ProgressWatch(self._progress_timeout, time.monotonic())
         last: Finished | None = None
         stalled = False
         self._refused, self._step, self._looks_for_folder = None, None, self._has_begun
+        self._runs_since, self._is_old = None, None
         self._exit_by = math.inf
         try:
             while not child.has_ended() and not child.cannot_be_killed():
-                select.select([signals, *([] if child.line.ended else [child.line])], [], [], _LOOK_SECONDS)
+                self._await(signals, child)
                 last = self._listen(child, watch) or last
                 over, beat = last is not None or child.has_ended(), self._beat_of(child)
                 self._obey(signals, None if over else child)
                 if beat is None and not over:
                     self._serve(child)
-                if self._is_late() or self._at_once:
+                self._look_at_standby(beat)
+                if self._is_late() or self._at_once or self._is_old is not None:
                     child.kill()
                 elif not stalled and watch.look(beat, time.monotonic()):
                     stalled = True
@@ -133,6 +146,9 @@ class Supervisor:
         stays = child.close_at_once() if self._at_once else child.close()
         if stays:
             self._news.stays(stays)
+        if self._is_old is not None:
+            self._news.standby_lost(f"the standby cannot take over; the program is started anew: {self._is_old}")
+            return None
         if last is not None:
             return last
         error = (
@@ -154,7 +170,7 @@ class Supervisor:
                     self._step = step
                 case Running():
                     watch.runs()
-                    self._restarts.has_run, self._step = True, None
+                    self._restarts.has_run, self._step, self._runs_since = True, None, time.time()
                     self._has_begun = self._has_begun or has_record(self._folder)
                     self._news.running()
                 case QueryFailed(report):
@@ -165,12 +181,17 @@ class Supervisor:
                     last = message
                     if report is not None:
                         self._exit_by = time.monotonic() + _EXIT_SECONDS
+                case CannotTakeOver(why):
+                    self._is_old = why
+                case Ready():  # it was told to take over before it was ready
+                    pass
         return last
 
     def _declared(self, message: StartAnnounced) -> GoOn | Refused:
         self._restarts.strategy = message.strategy
         self._progress_timeout = message.progress_timeout
         self._stop_timeout = message.stop_timeout
+        self._standby.wanted, self._standby.progress_timeout = message.standby, message.progress_timeout
         folder = Path(message.folder)
         try:
             if self._looks_for_folder:
@@ -195,6 +216,22 @@ class Supervisor:
         if beat is None or beat.process != child.process or beat.incarnation == self._old_beat:
             return None
         return beat
+
+    # --- the standby ---------------------------------------------------------------------------------------
+
+    def _start_standby(self) -> DriverProcess:
+        return DriverProcess(self._program, {**self._environment, STANDBY: "1"}, self._output)
+
+    def _look_at_standby(self, beat: Beat | None) -> None:
+        """`beat`: the newest beat of the driver; None if there is none, or no driver."""
+        if self._stop_by is not None or self._at_once:
+            self._standby.end()
+        self._standby.look(may_start=is_time(beat, self._runs_since, time.time()))
+
+    def _await(self, signals: Signals, driver: DriverProcess | None, seconds: float | None = None) -> None:
+        """Wait for a signal, or a message of the driver or the standby; a second at most."""
+        lines = [each.line for each in (driver, self._standby.waits_for) if each is not None and not each.line.ended]
+        select.select([signals, *lines], [], [], _LOOK_SECONDS if seconds is None else min(seconds, _LOOK_SECONDS))
 
     # --- ending --------------------------------------------------------------------------------------------
 
@@ -233,10 +270,11 @@ class Supervisor:
         while True:
             self._obey(signals, None)
             self._serve(None)
+            self._look_at_standby(None)
             left = self._restarts.next_start - time.monotonic()
             if self._stop_by is not None or left <= 0:
                 return self._stop_by is None
-            select.select([signals], [], [], min(left, _LOOK_SECONDS))
+            self._await(signals, None, left)
 
     # --- failures ------------------------------------------------------------------------------------------
 

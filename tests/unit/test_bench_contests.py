@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from bench import archive, kafka_flink, kafka_other
+from bench import archive, by_hand, kafka_flink, kafka_other
 from bench.__main__ import possible
 from bench.child import COLD, NEEDS
-from bench.contests import Contest, Quantity, Run, figure_of, measure_contests
+from bench.contests import WORKS, Contest, Quantity, Run, figure_of, measure_contests
 from bench.environments import BYTEWAX, FLINK, QUIX
 from bench.figures import Figure
 from bench.watched import Course, Entrant, Outcome, Task
@@ -156,3 +157,13 @@ def test_another_system_is_given_the_work_that_tidegate_is_given(name: str) -> N
     line = case.other.entrant().command(Task(case.work, "servers", "source", "out", Path("folder")))
     assert [case.work, "servers", "source", "out"] == line[-5:-1]
     assert case.needs is None or line[0] == str(case.needs.python())
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_by_hand_every_compared_program_is_told_once_with_its_command(work: str, tmp_path: Path) -> None:
+    task = Task(work, "servers", "source", "out", tmp_path / "a folder")
+    entrants = by_hand.entrants_of(work)
+    lines = list(by_hand.told([(entrant, task) for entrant in entrants]))
+    assert len({entrant.title for entrant in entrants}) == len(entrants) == 9
+    assert {"PyFlink sql", "tidegate sql, at-least-once", "Bytewax"} <= {entrant.title for entrant in entrants}
+    assert [shlex.split(line) for line in lines[1::2]] == [list(entrant.command(task)) for entrant in entrants]

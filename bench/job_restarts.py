@@ -35,6 +35,9 @@ class Strike:
     strike: Callable[[JobRun], float]
     arguments: tuple[str, ...] = ()
     keeps_driver: bool = False
+    options: tuple[str, ...] = ()
+    before: Callable[[JobRun], None] = lambda _job: None
+    """Waits for what the strike needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,10 @@ def measure(name: str, rounds: int, *, quick: bool) -> list[Figure]:
     strike, keys = STRIKES[name], _QUICK_KEYS if quick else _KEYS
     outages: list[Outage] = []
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
-        with JobRun(Path(folder), str(keys), *strike.arguments, options=_OPTIONS) as job:
+        with JobRun(Path(folder), str(keys), *strike.arguments, options=[*_OPTIONS, *strike.options]) as job:
             for _ in range(rounds):
                 job.wait_for_done(newest(job.done()) + _EPOCHS_BETWEEN)
+                strike.before(job)
                 outages.append(_out_of_service(job, strike))
             job.stop()
         state_bytes = _bytes_of_state(job.query / "spark")
@@ -110,7 +114,14 @@ def _bytes_of_state(checkpoint: Path) -> int:
 
 
 STRIKES: Mapping[str, Strike] = {
-    "job-restart": Strike("from kill -9 of the driver", 10.0, JobRun.kill_driver),
+    "job-restart": Strike("from kill -9 of the driver", 9.0, JobRun.kill_driver),
+    "job-restart-standby": Strike(
+        "from kill -9 of the driver, a standby ready,",
+        4.0,
+        JobRun.kill_driver,
+        options=("-D", "restart.standby=true"),
+        before=JobRun.wait_for_standby,
+    ),
     "job-query-restart": Strike(
         "from a failed epoch, Spark's session kept,", 3.0, _fail_an_epoch, ("breakable",), keeps_driver=True
     ),

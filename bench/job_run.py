@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import msgspec
 
 from bench.growth import Size, children_of
 from bench.job_program import JOB, LOOK, QUERY, SIZE
+from tidegate.storages.local.locks import read_holder
 from tidegate.supervise.session_processes import end_processes
 
 PROGRAM = Path(__file__).with_name("job_program.py")
@@ -77,7 +79,7 @@ class JobRun:
         return self._process.pid
 
     def driver(self) -> int:
-        """The driver's Python: alone it is the process itself, under `tidegate run` its one child."""
+        """The driver's Python: alone it is the process itself, under `tidegate run` its child that has the job."""
         self.wait(self._remember_driver, "a driver")
         return self._remember_driver() or self._process.pid
 
@@ -87,6 +89,11 @@ class JobRun:
         at = time.time()
         os.kill(driver, signal.SIGKILL)
         return at
+
+    def wait_for_standby(self) -> None:
+        """Wait until a process waits beside the driver that has it (`restart.standby`)."""
+        driver = self.driver()
+        self.wait(lambda: _ready_in(self._log) not in (None, driver), "a standby")
 
     def stop(self) -> None:
         """Ask `tidegate run` for a clean end."""
@@ -139,15 +146,25 @@ class JobRun:
     def _remember_driver(self) -> int | None:
         if not self._supervised:
             return self._process.pid
+        leaders: list[int] = []
         for child in children_of(self._process.pid):
             with suppress(ProcessLookupError):
                 if os.getsid(child) == child:
-                    self._sessions.add(child)
-                    return child
-        return None
+                    leaders.append(child)
+        self._sessions.update(leaders)
+        holder = read_holder(self.folder)
+        if holder is not None and holder.process in leaders:
+            return holder.process
+        return leaders[0] if len(leaders) == 1 else None
 
     def _tail(self) -> str:
         return self._log.read_text(errors="replace")[-3000:]
+
+
+def _ready_in(log: Path) -> int | None:
+    """The process of the newest standby that is ready."""
+    found = re.findall(r"a standby is ready: process (\d+)", log.read_text(errors="replace"))
+    return int(found[-1]) if found else None
 
 
 def numbers(folder: Path) -> list[int]:

@@ -24,7 +24,7 @@ def measured(*arguments: str, suite: str = "job") -> dict[str, Figure]:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("name", ["job-restart", "job-query-restart"])
+@pytest.mark.parametrize("name", ["job-restart", "job-restart-standby", "job-query-restart"])
 def test_a_restart_is_timed_and_its_state_weighed(name: str):
     """A thousand keys of 92 characters, with counts of 8 bytes: 0.1 MB. The pause alone is a second."""
     figures = measured("--only", name)

@@ -113,7 +113,13 @@ def test_a_shorter_run_is_looked_at_after_the_same_parts_of_it() -> None:
 
 def test_a_number_of_epochs_is_refused_where_nothing_has_a_length(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(MEASURES) >= OF_ANY_LENGTH
-    assert list(SUITES["job"]) == ["job-restart", "job-query-restart", "job-supervisor", "job-long"]
+    assert list(SUITES["job"]) == [
+        "job-restart",
+        "job-restart-standby",
+        "job-query-restart",
+        "job-supervisor",
+        "job-long",
+    ]
     with patch.object(sys, "argv", ["bench", "core", "--epochs", "100"]), pytest.raises(SystemExit):
         bench.main()
     assert "--epochs is for job-long" in capsys.readouterr().err

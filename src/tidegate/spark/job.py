@@ -41,6 +41,7 @@ from tidegate.spark.sources.declaring import DeclaredSource, Through, declare_so
 from tidegate.spark.sources.opened import recall
 from tidegate.spark.sources.source import StreamLoader
 from tidegate.spark.sources.streams import SourceRegistry
+from tidegate.spark.standing_by import stand_by
 from tidegate.spark.starting import start
 from tidegate.spark.supervised import begin_job, begin_program, start_moves
 from tidegate.spark.until import Until
@@ -189,6 +190,7 @@ class Job:
             job, ends = self._declared(), Until.ASKED if until is None else Until.CAUGHT_UP
             if only_checks():
                 check_only(job, wish, until=ends)
+            stand_by(job)
             return start(job, wish, until=ends)
 
     def _declared(self) -> DeclaredJob:

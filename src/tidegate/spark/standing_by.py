@@ -10,6 +10,7 @@ from functools import partial
 
 from tidegate.spark.job_plan import DeclaredJob
 from tidegate.spark.old_declaration import Again, Unanswerable, ask_again, tables_again
+from tidegate.spark.rehearsal import rehearse
 from tidegate.spark.supervised import Role, current
 
 
@@ -23,7 +24,9 @@ def stand_by(job: DeclaredJob) -> None:
     if supervised is None or supervised.role is Role.DRIVER:
         return
     try:
-        ask_again(_questions(job))  # as a rehearsal: the JVM has its classes then
+        ask_again(_questions(job))  # before it waits: can they be asked at all?
+        if not supervised.is_taken_over:
+            rehearse(job.session, job.settings, lambda: supervised.is_taken_over)
         supervised.stand_by()
         differs = ask_again(_questions(job))
     except Unanswerable as never:

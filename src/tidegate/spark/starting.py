@@ -60,7 +60,6 @@ from tidegate.spark.restoring import JobRestore, open_restore
 from tidegate.spark.retaining import Retaining
 from tidegate.spark.savepointing import SavepointTaker
 from tidegate.spark.session import lock_engine
-from tidegate.spark.standing_by import stand_by
 from tidegate.spark.start_checks import check_start
 from tidegate.spark.state.parquet import write_table
 from tidegate.spark.supervised import current, start_moves
@@ -71,8 +70,7 @@ from tidegate.storages.opening import open_storage
 
 
 def start(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> JobHandle:
-    """Start the job: recovery of every query first, then their runs. A standby waits here until it is the driver."""
-    stand_by(job)
+    """Start the job: recovery of every query first, then their runs."""
     unusable = check_storage(open_storage(job.folder))
     if unusable is not None:
         raise unusable

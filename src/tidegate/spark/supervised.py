@@ -11,7 +11,8 @@ import queue
 import signal
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -93,6 +94,11 @@ class Supervised:
         if self._alone or self._stopping:
             raise KeyboardInterrupt
         self.role = Role.DRIVER
+
+    @property
+    def is_taken_over(self) -> bool:
+        """True if this standby was told to become the driver, or is to end."""
+        return self._taken_over.is_set()
 
     def cannot_take_over(self, why: str) -> NoReturn:
         """The declaration of this standby is of no use: the process ends, and the supervisor goes on without it."""
@@ -258,6 +264,17 @@ def start_moves(step: str) -> None:
 def tell_start(happening: Happening) -> None:
     """The same for what a start hears of its parts: of a restore."""
     start_moves(str(happening))
+
+
+@contextmanager
+def unsupervised() -> Generator[None, None, None]:
+    """During this block no supervisor hears of jobs in this process."""
+    global _current
+    before, _current = _current, None
+    try:
+        yield
+    finally:
+        _current = before
 
 
 def supervise(supervised: Supervised) -> None:

@@ -132,6 +132,12 @@ def test_values_that_do_not_parse_cannot_be_lost_by_a_step_behind(place: Place, 
     assert "_tidegate_unparsed" in error.next_step
 
 
+def test_a_format_by_its_name_is_refused_with_those_that_there_are(place: Place, broker: Broker):
+    wrong: Any = "json"
+    error = error_of(lambda: records_of(place.job(), broker, "topic", wrong))
+    assert (error.found, "JSON(schema)" in error.expected) == ("'json'", True)
+
+
 @pytest.mark.parametrize(
     ("value", "found"),
     [

@@ -153,12 +153,9 @@ _HINTS: Sequence[tuple[Callable[[pa.DataType], bool], Any]] = (
 def _are_objects(values: Sequence[bytes]) -> bool:
     """True if each value begins with `{` and ends with `}`."""
     try:
-        return set(map(itemgetter(0), values)) | set(map(itemgetter(-1), values)) == _BRACES
+        return set(map(itemgetter(0), values)) == {ord("{")} and set(map(itemgetter(-1), values)) == {ord("}")}
     except IndexError:  # an empty value
         return False
-
-
-_BRACES = set(b"{}")
 
 
 def _fields(schema: pa.Schema) -> list[pa.Field[Any]]:

@@ -278,8 +278,8 @@ def _unparsed(wanted: OffsetRange, offset: int, value: bytes | None, reason: str
         expected="a value that parses by value=",
         found=f"{shortly(value)}: {reason}",
         where=f"{where}, {wanted.topic}-{wanted.partition}, offset {offset}",
-        next_step='correct the schema, or keep such texts: unparsed="dead-letters" in value=, and dead_letters= in the'
-        " query; then start again: the epoch's input comes again",
+        next_step='correct the schema; or give the format unparsed="null", or unparsed="dead-letters" and the query'
+        " dead_letters=; then start again: the epoch's input comes again",
     )
 
 

@@ -160,6 +160,8 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
         for option, limit in (("max_rows", self.max_rows), ("max_bytes", self.max_bytes)):
             if limit is not None and limit < 1:
                 yield f"{option}= above 0", str(limit), _CHANGE
+        if self.value is not None and not isinstance(self.value, ValueFormat):  # pyright: ignore[reportUnnecessaryIsInstance]
+            yield "value= JSON(schema), CSV(schema) or Text()", repr(self.value), _CHANGE
         if self.lost not in _LOST:
             yield f"lost= one of {', '.join(_LOST)}", repr(self.lost), did_you_mean(self.lost, _LOST, _CHANGE)
 

@@ -14,7 +14,10 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from tests.integration.place import Place
 from tidegate.settings.config import Settings
 from tidegate.settings.kinds import Backend
+from tidegate.spark import rehearsal
+from tidegate.spark.handle import JobHandle
 from tidegate.spark.rehearsal import rehearse
+from tidegate.spark.starting import start
 
 
 class Hears(StreamingQueryListener):
@@ -43,15 +46,22 @@ def test_a_rehearsal_runs_and_leaves_nothing(
     monkeypatch.setenv("TIDEGATE_CHECKPOINTING_DIR", str(elsewhere))
     before = left_in(spark), signal.getsignal(signal.SIGTERM)
     listener = Hears()
+    handles: list[JobHandle] = []
+
+    def started(*given: Any, **named: Any) -> JobHandle:
+        handles.append(start(*given, **named))
+        return handles[-1]
+
+    monkeypatch.setattr(rehearsal, "start", started)
     spark.streams.addListener(listener)
     try:
         with caplog.at_level(logging.DEBUG, "tidegate"):
             rehearse(spark, Settings(state_backend=backend), lambda: False)
     finally:
         spark.streams.removeListener(listener)
-    assert "could not rehearse" not in caplog.text
-    done = [record for record in caplog.records if getattr(record, "event", "") == "EpochDone"]
-    assert len(done) >= 3
+    assert caplog.records == [], "the job's log has no epochs of another one"
+    (handle,) = handles
+    assert (handle.error(), handle.finished()["counts"] >= 2) == (None, True)
     assert (left_in(spark), signal.getsignal(signal.SIGTERM)) == before
     assert not elsewhere.exists()
     assert listener.events == []

@@ -144,6 +144,7 @@ def test_a_standby_that_dies_is_said_once_and_started_again_with_growing_pauses(
         held.newest.kill()
         held.look()
         assert len(held.news.lost) == number
+        assert "signal 9 (SIGKILL)" in held.news.lost[-1]
     pauses = [later - earlier for earlier, later in pairwise(times)]
     assert pauses == sorted(pauses)
     assert pauses[0] >= 10
@@ -179,6 +180,7 @@ def test_the_error_of_its_program_is_said(held: Held):
     held.newest.returned = 1
     held.look()
     assert "a port in use" in held.news.lost[0]
+    assert "\n" not in held.news.lost[0], "one line"
 
 
 def test_a_program_that_cannot_have_a_standby_gets_no_other_one(held: Held):

@@ -50,7 +50,7 @@ def rehearse(session: SparkSession, settings: Settings, is_enough: Callable[[], 
     context, classic = cast("Any", session.sparkContext), cast("Any", session)
     folder = Path(tempfile.mkdtemp(prefix="standby-", dir=context._temp_dir))  # the JVM removes it if this process dies
     try:
-        with unsupervised(), _signals_as_before():
+        with unsupervised(), _signals_as_before(), _in_silence():
             _run(session.newSession(), settings, folder, is_enough)
     except (TidegateError, PySparkException, Py4JError, OSError) as error:
         _LOG.debug("a standby could not rehearse: %s", error)
@@ -104,6 +104,17 @@ def _declared(session: SparkSession, of_job: Settings, folder: Path, rows: Path)
 
 def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
+
+
+@contextmanager
+def _in_silence() -> Generator[None, None, None]:
+    """The log of the job that the standby waits for has no epochs of this one."""
+    before = _LOG.level
+    _LOG.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        _LOG.setLevel(before)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from tidegate.operate.beat import Beat, JobState
+from tidegate.operate.reports import driver_died
 from tidegate.supervise.line import CannotTakeOver, Finished, FromDriver, FromSupervisor, Ready, TakeOver
 from tidegate.supervise.news import News
 from tidegate.supervise.progress import ProgressWatch
@@ -140,7 +141,8 @@ class Standby(Generic[DriverT]):
                     self.end()
                     self._news.standby_lost(f"this job can have no standby: {why}")
                 case Finished(report=report):
-                    self._why = "its program has ended before its job" if report is None else report.what
+                    what = "its program has ended before its job" if report is None else report.what
+                    self._why = " ".join(what.split())
                 case _:
                     pass
 
@@ -153,7 +155,7 @@ class Standby(Generic[DriverT]):
         pause = pause_after(self._deaths)
         self._next_start = now + pause
         self._leave(now)
-        why = self._why or f"it was ended (exit code {driver.returned})"
+        why = self._why or driver_died("the standby", driver.returned).found
         self._news.standby_lost(f"the standby has died, and the job runs on; the next one in {pause:.0f} s: {why}")
 
     def _leave(self, now: float) -> None:

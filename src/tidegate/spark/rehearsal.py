@@ -108,9 +108,9 @@ def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def _in_silence() -> Generator[None, None, None]:
-    """The log of the job that the standby waits for has no epochs of this one."""
+    """Nothing of this job is in the log of the one that the standby waits for, and no advice for it."""
     before = _LOG.level
-    _LOG.setLevel(logging.WARNING)
+    _LOG.setLevel(logging.CRITICAL)
     try:
         yield
     finally:

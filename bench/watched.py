@@ -7,6 +7,7 @@ its output is read and compared with the events.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from bench.footprint import footprint_of
 from bench.kafka_cluster import PARTITIONS, events_topic, sum_of_amounts
+from tidegate.machine.class_archive import environment_to_make
 from tidegate.supervise.session_processes import end_processes
 from tidegate.testing.kafka.topics import make_topic, messages
 
@@ -94,6 +96,7 @@ def _watched(command: Sequence[str], log: Path, servers: str, out: str) -> Outco
             stdout=printed,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            env=environment_to_make(os.environ),  # tidegate would refuse a variable of this suite as an unknown setting
         )
     try:
         with footprint_of(program.pid) as footprint:

@@ -11,24 +11,24 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.fingerprints import NOTHING_ALLOWED
 from tidegate.settings.config import Settings
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.spark.declared import QueryArguments, declare_query
+from tidegate.spark.early_workers import as_it_is
 from tidegate.spark.job_plan import DeclaredJob
 from tidegate.spark.operator_uids import uid
+from tidegate.spark.short_job import ROWS, SCHEMA, counts_of
 from tidegate.spark.sources.declaring import Through, declare_source
 from tidegate.spark.sources.files import FileSource
 from tidegate.spark.sources.streams import SourceRegistry
@@ -37,8 +37,6 @@ from tidegate.spark.supervised import unsupervised
 from tidegate.spark.until import Until
 
 _LOG = logging.getLogger("tidegate")
-_ROWS = "".join(f'{{"word": "w{number % 7}", "number": {number}}}\n' for number in range(100))
-_SCHEMA = "word string, number long"
 _EPOCHS = 3
 _LOOK_SECONDS = 0.1
 
@@ -63,7 +61,7 @@ def _run(session: SparkSession, settings: Settings, folder: Path, is_enough: Cal
     rows = folder / "in"
     rows.mkdir()
     for number in range(_EPOCHS):
-        (rows / f"{number}.json").write_text(_ROWS)
+        (rows / f"{number}.json").write_text(ROWS)
     handle = start(_declared(session, settings, folder, rows), None, until=Until.CAUGHT_UP)
     while not handle.await_end(_LOOK_SECONDS):
         if is_enough():
@@ -79,12 +77,11 @@ def _declared(session: SparkSession, of_job: Settings, folder: Path, rows: Path)
         parallelism=of_job.parallelism,
     )
     level, where = settings.checkpointing_mode, "the rehearsal of a standby"
-    files = FileSource(str(rows), format="json", schema=_SCHEMA, settle=0, max_files=1)
+    files = FileSource(str(rows), format="json", schema=SCHEMA, settle=0, max_files=1)
     source = declare_source("lines", files, session, where, level, Through.SOURCE, lambda _source: None)
     registry = SourceRegistry(session)
     registry.add("lines", source.rows, where)
-    lines = source.rows.mapInArrow(_as_they_are, _SCHEMA)
-    counts = uid("per-word", lines.groupBy("word").agg(F.count("*").alias("count"), F.max("number").alias("last")))
+    counts = uid("per-word", counts_of(source.rows.mapInArrow(as_it_is, SCHEMA)))
     table = SQLiteSink("table", folder / "out.db", table="counts", key="word")
     given = QueryArguments("counts", counts, "update", [table], None, None)
     query = declare_query(given, registry, where, level=level, taken={"lines"}, operators=set())
@@ -100,10 +97,6 @@ def _declared(session: SparkSession, of_job: Settings, folder: Path, rows: Path)
         allowed=NOTHING_ALLOWED,
         asked=(),
     )
-
-
-def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
 
 
 @contextmanager

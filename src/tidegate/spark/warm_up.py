@@ -17,7 +17,6 @@ from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from tidegate.disk.durable import sync_file
 from tidegate.machine.class_archive import SUBMIT_OPTIONS, options_to_make
@@ -25,6 +24,7 @@ from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.spark.job import Job
 from tidegate.spark.operator_uids import uid
+from tidegate.spark.short_job import ROWS, SCHEMA, counts_of
 from tidegate.spark.sources.files import FileSource
 
 
@@ -69,17 +69,16 @@ def _keep_the_newest(archive: Path) -> None:
 LOCK = "warm-up.lock"
 _DRAFTS = "warm-up-"
 _ARCHIVES = 3
-_ROWS = "".join(f'{{"word": "w{number % 7}", "number": {number}}}\n' for number in range(100))
 _END_SECONDS = 120.0
 
 
 def _live(folder: Path) -> None:
     rows = folder / "in" / f"{len(list(folder.glob('in/*')))}.json"
     rows.parent.mkdir(exist_ok=True)
-    rows.write_text(_ROWS)
+    rows.write_text(ROWS)
     job = Job("warm-up", checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
-    source = FileSource(str(rows.parent), format="json", schema="word string, number long", settle=0)
-    counts = job.source("lines", source).groupBy("word").agg(F.count("*").alias("count"), F.max("number").alias("last"))
+    source = FileSource(str(rows.parent), format="json", schema=SCHEMA, settle=0)
+    counts = counts_of(job.source("lines", source))
     sinks = [SQLiteSink("table", folder / "out.db", table="counts", key="word"), FileSink("files", folder / "out")]
     job.query("counts", uid("per-word", counts), mode="update", sinks=sinks)
     job.run(until="caught-up")

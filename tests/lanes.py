@@ -1,9 +1,8 @@
 """`./dev test` without arguments: all tests, in four lanes side by side.
 
-Most tests wait: for a JVM that starts, a broker that elects, a pause that has to pass. Each lane is a pytest of its
-own with files of its own, so nothing is shared that a whole run by one pytest would not share with somebody else's
-on the same machine: temporary folders, ports, jars and Spark sessions are taken, not agreed on. The lanes' outputs
-follow one another, and one line sums them up.
+Most tests wait: for a JVM that starts, a broker that elects, a pause that has to pass. Each lane is a pytest process
+with test files of its own. Lanes share no temporary folder, port or Spark session, as two users of one machine share
+none. The lanes' outputs follow one another, and one line sums them up.
 """
 
 from __future__ import annotations

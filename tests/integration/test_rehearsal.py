@@ -1,4 +1,4 @@
-"""The short job that a standby runs before it waits: it leaves nothing behind, and nobody hears of it."""
+"""The short job that a standby runs before it waits: it leaves no file, no log line and no report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a declaration has asked of the world, asked again: a standby has declared its job long before it takes over.
+"""Repeats the questions that the declaration of a job has asked of the world, such as the columns of its files.
 
-An ordinary start declares its job just before. So a standby may go on only if the answers are the same, or can be
-replaced by new ones.
+A standby declares its job long before it takes over; an ordinary start declares it directly before. So a standby may
+start the job only if the answers are still the same, or if new answers can replace the old ones.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Again: TypeAlias = Callable[[], "str | None"]
 
 
 class Unanswerable(Exception):
-    """An answer of then can neither be asked again nor compared. The text names it."""
+    """A question of the declaration cannot be asked again. The text names what was asked."""
 
 
 def settings_again(job: str, code: Mapping[str, object], then: Settings) -> str | None:
-    """The settings of a job, of which a file may have changed."""
+    """Compares the settings of a job with those of its declaration: a configuration file may have changed."""
     now = load_settings(code, job=job)
     before = {row.name: row.value for row in then.describe()}
     changed = [row.name for row in now.describe() if row.value != before[row.name]]

@@ -1,4 +1,4 @@
-"""A standby at the start of its job: it gets ready, waits, and goes on as a driver.
+"""A standby at the start of its job: it gets ready, waits, and then starts the job as the driver.
 
 It has run the program up to here. It holds no lock, and has opened no source and no sink.
 """

@@ -101,7 +101,7 @@ class Supervised:
         return self._taken_over.is_set()
 
     def cannot_take_over(self, why: str) -> NoReturn:
-        """The declaration of this standby is of no use: the process ends, and the supervisor goes on without it."""
+        """End this standby, because its declaration is out of date. The supervisor then starts an ordinary driver."""
         self._say(CannotTakeOver(why))
         raise SystemExit
 

@@ -61,7 +61,7 @@ def unparsed(texts: pa.RecordBatch) -> list[RowRefused]:
         RowRefused(
             code=Code.ROW_UNPARSED,
             row=row,
-            expected="a text that parses by the schema of parsed_or_dead",
+            expected="a text that parses by its schema",
             found="one that does not",
             next_step="mend the text at its origin, or the schema",
         )

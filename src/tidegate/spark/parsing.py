@@ -78,10 +78,10 @@ def has_unparsed(rows: DataFrame, *, to_dead_letters: bool, where: str) -> bool:
         plan = str(cast("Any", rows)._jdf.queryExecution().analyzed().toString())
         if UNPARSED not in plan or f"isnull({UNPARSED}" in plan:
             return False
-        found = "a step behind parsed_or_dead that leaves them out"
+        found = "a step that leaves them out"
     raise TidegateError(
         Code.OPTION_UNKNOWN,
-        expected="dead letters for the texts that parsed_or_dead could not parse",
+        expected="dead letters for the texts that do not parse",
         found=found,
         where=where,
         next_step=f"give the query dead_letters=, and keep the column {UNPARSED}; or take only_parsed(rows), and a"

@@ -2,7 +2,7 @@
 
 *Sink cost*: ten rows an epoch, the next one at once; the time from `offsets/N` to `offsets/N+1` with tidegate's sink
 minus that with Spark's own. *Visible*: a record every 10 ms, with the time in it; how long after that a reader that
-sees committed records only has it.
+sees committed records only has it, at each of the two levels that replay a failed epoch.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -22,6 +22,7 @@ from bench.figures import Better, Figure
 from bench.kafka_cluster import Cluster, cluster
 from bench.seen import Seen, told
 from tidegate import Job, KafkaSink, KafkaSource, SparkSource
+from tidegate.core.levels import Level
 
 _KEPT = "spark.sql.streaming.minBatchesToRetain"
 _PAUSE_SECONDS = 0.01
@@ -30,6 +31,10 @@ _BOUND_SECONDS = 120.0
 _SINK_GOAL_MS = 50.0
 INTERVALS: Mapping[float, tuple[float, float]] = {1.0: (0.75, 1.3), 0.0: (0.35, 0.6)}
 """Goals in seconds for the median and the 99th percentile, by interval."""
+_SHARES = (50, 99)
+_LEVELS = (Level.EXACTLY_ONCE, Level.AT_LEAST_ONCE)
+_LEVEL_GOAL = 0.95
+"""At-least-once is earlier than exactly-once by more than its rounds vary."""
 
 
 def measure_sink(rounds: int, *, quick: bool) -> list[Figure]:
@@ -57,27 +62,55 @@ def measure_sink(rounds: int, *, quick: bool) -> list[Figure]:
 
 
 def measure_visible(rounds: int, *, quick: bool) -> list[Figure]:
-    """How long until a record is visible, at each interval: the median over the rounds of both quantiles."""
+    """How long until a record is visible, at each interval, exactly-once; and at-least-once against that. In a round
+    the two levels take turns."""
     seconds = 10.0 if quick else 30.0
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, cluster(Path(folder)) as kafka:
         for interval, goals in INTERVALS.items():
-            delays = [_delays(kafka, interval, seconds, Path(folder) / f"{interval:g}-{n}") for n in range(rounds)]
-            for share, goal in zip((50, 99), goals, strict=True):
-                samples = [round(quantiles(each, n=100)[share - 1], 3) for each in delays]
-                figures.append(
-                    Figure(
-                        name=f"kafka-visible-{interval:g}-p{share}",
-                        what=f"from a record's write into one topic until it is visible in the other, "
-                        f"interval {interval:g} s, percentile {share}",
-                        value=round(median(samples), 3),
-                        unit="s",
-                        better=Better.LOWER,
-                        goal=goal,
-                        samples={"tidegate s": samples},
-                    )
-                )
+            delays: dict[Level, list[list[float]]] = {}
+            for number in range(rounds):
+                for level in _LEVELS:
+                    place = Path(folder) / f"{interval:g}-{level.value}-{number}"
+                    delays.setdefault(level, []).append(_delays(kafka, level, interval, seconds, place))
+            for share, goal in zip(_SHARES, goals, strict=True):
+                exact, least = (quantile_of_each(delays[level], share) for level in _LEVELS)
+                figures += visible_figures(interval, share, goal, exact, least)
     return figures
+
+
+def quantile_of_each(delays: Sequence[Sequence[float]], share: int) -> list[float]:
+    """Of each round's delays the percentile `share`."""
+    return [round(quantiles(each, n=100)[share - 1], 3) for each in delays]
+
+
+def visible_figures(
+    interval: float, share: int, goal: float, exact: list[float], least: list[float]
+) -> tuple[Figure, Figure]:
+    """Of a percentile in each round: exactly-once in seconds, and at-least-once divided by it."""
+    name = f"kafka-visible-{interval:g}-p{share}"
+    what = "from a record's write into one topic until it is visible in the other"
+    told = f"interval {interval:g} s, percentile {share}"
+    return (
+        Figure(
+            name=name,
+            what=f"{what}, {told}",
+            value=round(median(exact), 3),
+            unit="s",
+            better=Better.LOWER,
+            goal=goal,
+            samples={"tidegate s": exact},
+        ),
+        Figure(
+            name=f"{name}-level",
+            what=f"the same at-least-once, against exactly-once, {told}",
+            value=round(median(least) / median(exact), 2),
+            unit="x",
+            better=Better.LOWER,
+            goal=_LEVEL_GOAL,
+            samples={"baseline s": exact, "tidegate s": least},
+        ),
+    )
 
 
 def _rows(rows: DataFrame) -> DataFrame:
@@ -131,10 +164,16 @@ def _run_tidegate(kafka: Cluster, out: str, place: Path, epochs: int) -> Seen:
     return seen
 
 
-def _delays(kafka: Cluster, interval: float, seconds: float, place: Path) -> list[float]:
+def _delays(kafka: Cluster, level: Level, interval: float, seconds: float, place: Path) -> list[float]:
     """Seconds from write to visibility of each record that was read in so many seconds after the first epochs."""
     source, out = kafka.topic("in"), kafka.topic("out")
-    job = Job("bench", spark=kafka.spark, checkpointing_interval=interval, checkpointing_dir=str(place))
+    job = Job(
+        "bench",
+        spark=kafka.spark,
+        checkpointing_interval=interval,
+        checkpointing_dir=str(place),
+        checkpointing_mode=level.value,
+    )
     records = job.source("source", KafkaSource(kafka.servers, topics=[source]))
     sink = KafkaSink("sink", kafka.servers, topic=out, format="raw", select=["value"])
     job.query("query", records.select("value"), sinks=[sink])

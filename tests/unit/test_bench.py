@@ -11,6 +11,7 @@ import pytest
 from bench import __main__ as bench
 from bench import report
 from bench.figures import Better, Figure, Machine, Results
+from bench.kafka_epochs import quantile_of_each, visible_figures
 from bench.machine import this_machine
 
 MACHINE = Machine(system="Linux", cpu="a CPU", cores=2, memory_gib=23.5, file_system="ext4", versions={"java": "17"})
@@ -80,3 +81,17 @@ def test_without_a_suite_one_table_shows_the_newest_results_of_all(
     assert [line.split()[:2] for line in lines[1:3]] == [["core", "epoch"], ["flink", "epoch"]]
     assert "61 ms" in lines[1]
     assert "core: 2026-01-02, medians of 3 rounds; 2 cores (a CPU), 23.5 GiB, Linux, ext4; java 17" in lines
+
+
+@pytest.mark.parametrize(("least", "ratio", "is_met"), [([0.1, 0.16, 0.3], 0.8, True), ([0.2, 0.2, 0.2], 1.0, False)])
+def test_what_at_least_once_gains_stands_beside_the_seconds_of_exactly_once(
+    least: list[float], ratio: float, is_met: bool
+) -> None:
+    exact, gained = visible_figures(0.0, 99, 0.25, [0.2, 0.3, 0.1], least)
+    assert (exact.name, exact.value, exact.is_met) == ("kafka-visible-0-p99", 0.2, True)
+    assert (gained.name, gained.value, gained.is_met) == ("kafka-visible-0-p99-level", ratio, is_met)
+    assert gained.medians() == {"baseline s": 0.2, "tidegate s": ratio / 5}
+
+
+def test_a_percentile_is_taken_of_each_round() -> None:
+    assert quantile_of_each([[float(n) for n in range(101)], [1.0] * 10], 50) == [50.0, 1.0]

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from bench.archive import make_class_archive
-from bench.child import COLD, MEASURES, NEEDS, OF_ANY_LENGTH, SUITES
+from bench.child import COLD, MEASURES, NEEDS, OF_ANY_LENGTH, ON_REQUEST, SUITES
 from bench.figures import Figure, Results
 from bench.machine import this_machine
 from bench.report import RESULTS, table_of_all, text_table
@@ -33,6 +33,7 @@ _ROUNDS: Mapping[str, int] = {
     "start": 5,
     "job": 5,
     "savepoint": 5,
+    "scale": 1,
 }
 _QUICK_ROUNDS = 1
 _LEAST_EPOCHS = 20
@@ -46,7 +47,7 @@ def main() -> int:
         print(table_of_all(SUITES))
         return 0
     rounds = asked.rounds or (_QUICK_ROUNDS if asked.quick else _ROUNDS[asked.what])
-    names = possible(asked.only or list(SUITES[asked.what]))
+    names = possible(asked.only or of_suite(asked.what))
     if asked.epochs is not None and OF_ANY_LENGTH.isdisjoint(names):
         parser.error(f"--epochs is for {', '.join(sorted(OF_ANY_LENGTH))}")
     if not COLD.isdisjoint(names):
@@ -63,6 +64,11 @@ def main() -> int:
         _keep(asked.what, results)
     print(_as_json(results).decode() if asked.json else text_table(results))
     return 1 if any(figure.is_met is False for figure in figures) else 0
+
+
+def of_suite(suite: str) -> list[str]:
+    """What it measures without being asked for more."""
+    return [name for name in SUITES[suite] if name not in ON_REQUEST]
 
 
 def possible(names: list[str]) -> list[str]:

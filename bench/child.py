@@ -26,6 +26,11 @@ from bench import (
     savepoint_canonical,
     savepoint_copy,
     savepoint_epochs,
+    scale_files,
+    scale_kafka,
+    scale_queries,
+    scale_snapshot,
+    scale_state,
     simulation,
     start,
     throughput,
@@ -59,6 +64,14 @@ SAVEPOINT: Mapping[str, Measure] = {
     "savepoint-canonical": savepoint_canonical.measure,
     "savepoint-epochs": savepoint_epochs.measure,
 }
+SCALE: Mapping[str, Measure] = {
+    **{name: partial(scale_state.measure, name) for name in scale_state.CASES},
+    "scale-snapshot": scale_snapshot.measure,
+    "scale-partitions": scale_kafka.measure_partitions,
+    "scale-queries": scale_queries.measure,
+    "scale-files": scale_files.measure,
+    "scale-workers": scale_kafka.measure_memory,
+}
 SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,
     "kafka": KAFKA,
@@ -68,8 +81,9 @@ SUITES: Mapping[str, Mapping[str, Measure]] = {
     "start": START,
     "job": JOB,
     "savepoint": SAVEPOINT,
+    "scale": SCALE,
 }
-MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **OTHER, **LONG, **START, **JOB, **SAVEPOINT}
+MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **OTHER, **LONG, **START, **JOB, **SAVEPOINT, **SCALE}
 NEEDS: Mapping[str, environments.Environment] = {
     **dict.fromkeys(FLINK, environments.FLINK),
     **{name: case.needs for name, case in kafka_other.CASES.items() if case.needs is not None},
@@ -77,6 +91,8 @@ NEEDS: Mapping[str, environments.Environment] = {
 """Those that need another system, which has an environment of its own."""
 COLD = frozenset([*FLINK, *OTHER])
 """Those that start tidegate as its users do: with the archive of Spark's classes."""
+ON_REQUEST = frozenset({scale_state.ON_REQUEST})
+"""Those that a suite runs only if `--only` names them."""
 OF_ANY_LENGTH = frozenset({"job-long"})
 """Those that can be told how many epochs to run for."""
 

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.figures import Better, Figure
+from bench.footprint import cpu_seconds_of_session
 from bench.seen import Seen, told
 from bench.session import shared_session
 from tidegate import FileSink, FileSource, Job, SparkSource
@@ -49,10 +50,10 @@ def measure(name: str, rounds: int, *, quick: bool) -> list[Figure]:
             for side, made in sides.items():
                 place = Path(folder) / f"{side}-{number}"
                 place.mkdir()
-                before = _cpu_seconds()
+                before = cpu_seconds_of_session()
                 seconds = _run(spark, made(), place, rows)
                 if number:
-                    samples.setdefault(f"{side} cpu s", []).append(round(_cpu_seconds() - before, 2))
+                    samples.setdefault(f"{side} cpu s", []).append(round(cpu_seconds_of_session() - before, 2))
                     samples.setdefault(f"{side} s", []).append(round(seconds, 3))
     return [
         Figure(
@@ -100,16 +101,3 @@ def _run(spark: SparkSession, source: FileSource | SparkSource, place: Path, row
     if (found := json.loads(last.read_text())["n"]) != rows // FILES * FILES:
         raise ValueError(f"{found} rows were read instead of {rows}")
     return seen.seconds(epochs - 1)
-
-
-def _cpu_seconds() -> float:
-    """Of all processes of this one's session, and of those that they have waited for."""
-    session, ticks = os.getsid(0), 0
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[3]) == session:
-            ticks += sum(int(field) for field in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK")

@@ -102,3 +102,16 @@ def living_of(session: int, others: set[int]) -> dict[int, Sample]:
             else:
                 others.add(number)
     return living
+
+
+def cpu_seconds_of_session() -> float:
+    """Of all processes of this one's session, and of those that they have waited for."""
+    session, ticks = os.getsid(0), 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[_SESSION]) == session:
+            ticks += sum(int(field) for field in fields[_USER : _USER + 4])
+    return ticks / _TICKS_PER_SECOND

@@ -114,8 +114,17 @@ def _look(jvm: Any) -> tuple[float, float, float]:
     pools = jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
     left = [pool.getCollectionUsage() for pool in pools if pool.getType().name() == "HEAP"]
     heap_bytes = sum(usage.getUsed() for usage in left if usage is not None)
-    workers = workers_below(int(jvm.java.lang.ProcessHandle.current().pid()))
-    return resident(Path("/proc/self")), heap_bytes / _MIB, max(map(resident, workers), default=0.0)
+    return resident(Path("/proc/self")), heap_bytes / _MIB, max(_workers(jvm), default=0.0)
+
+
+def workers_of(session: SparkSession) -> list[float]:
+    """The resident size of each Python worker of a session, in MiB."""
+    return _workers(session.sparkContext._jvm)
+
+
+def _workers(jvm: Any) -> list[float]:
+    found = map(resident, workers_below(int(jvm.java.lang.ProcessHandle.current().pid())))
+    return [size for size in found if size]
 
 
 def peak_growth(act: Callable[[], T]) -> tuple[T, float]:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -35,9 +36,12 @@ _LOOK_SECONDS = 0.05
 _ALL = 1 << 62
 
 
-def job_of(session: SparkSession, place: Path, keys: int, name: str = JOB) -> Job:
+def job_of(
+    session: SparkSession, place: Path, keys: int, name: str = JOB, changelog: Literal["true", "false"] = "true"
+) -> Job:
     """The job, with everything it leaves behind in `place`."""
-    job = Job(name, spark=session, checkpointing_interval=0, checkpointing_dir=str(place / "checkpoints"))
+    checkpoints = str(place / "checkpoints")
+    job = Job(name, spark=session, checkpointing_interval=0, checkpointing_dir=checkpoints, state_changelog=changelog)
     rows = job.source("source", SparkSource("rate-micro-batch", schema=None, replayable=None, **_SOURCE))
     counts = rows.select(_number(keys).alias("number")).groupBy(_key().alias("k")).agg(F.count("*").alias("v"))
     table = SQLiteSink("sink", place / f"{name}.db", table="t", key="k")

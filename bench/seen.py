@@ -60,14 +60,15 @@ class Seen:
 
         return written
 
-    def wait(self) -> None:
-        """Wait for all epochs; there is a bound."""
-        if not self._enough.wait(_BOUND_SECONDS + self.wanted):
+    def wait(self, bound_seconds: float = _BOUND_SECONDS) -> None:
+        """Wait for all epochs; there is a bound, and a second more for each."""
+        if not self._enough.wait(bound_seconds + self.wanted):
             raise TimeoutError(f"only {len(self.visible)} of {self.wanted} epochs in time")
 
-    def period_ms(self, first: int) -> float:
-        """The median time from one `offsets/N` to the next, from epoch `first` on."""
-        return round(median(self.begun[n + 1] - self.begun[n] for n in range(first, self.wanted)) * 1000, 1)
+    def period_ms(self, first: int, behind: int | None = None) -> float:
+        """The median time from one `offsets/N` to the next, of the epochs from `first` on, before `behind`."""
+        epochs = range(first, self.wanted if behind is None else behind)
+        return round(median(self.begun[n + 1] - self.begun[n] for n in epochs) * 1000, 1)
 
     def visible_ms(self, first: int) -> float:
         """The median time from `offsets/N` until the rows could be read, from epoch `first` on."""

@@ -1,8 +1,8 @@
-"""One Spark session for both sides: the baseline gets every setting that tidegate gives its own queries."""
+"""The session that a job of tidegate opens, and one for both sides of a comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
@@ -13,16 +13,21 @@ from tidegate.spark.session import open_session
 
 
 @contextmanager
-def shared_session() -> Generator[SparkSession]:
-    """tidegate's own session (adaptive execution off, as many shuffle partitions as cores), with the file manager,
-    the state store and the retention of its queries set for all queries."""
-    settings = read_settings({}, {})
-    session = open_session("bench", settings)
+def own_session(conf: Mapping[str, str] | None = None) -> Generator[SparkSession]:
+    """As a job opens it: adaptive execution off, as many shuffle partitions as cores. `conf`: what is set besides."""
+    session = open_session("bench", read_settings({}, {}))
     session.sparkContext.setLogLevel("OFF")
-    for key, value in query_conf(settings).items():
+    for key, value in (conf or {}).items():
         session.conf.set(key, value)
-    session.conf.set("spark.sql.session.timeZone", "UTC")
     try:
         yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def shared_session() -> Generator[SparkSession]:
+    """With the file manager, the state store and the retention of tidegate's queries set for all queries: the baseline
+    gets every setting that tidegate gives its own."""
+    with own_session({**query_conf(read_settings({}, {})), "spark.sql.session.timeZone": "UTC"}) as session:
+        yield session

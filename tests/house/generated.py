@@ -138,6 +138,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-start": partial(benchmarks, "start"),
     "benchmarks-job": partial(benchmarks, "job"),
     "benchmarks-savepoint": partial(benchmarks, "savepoint"),
+    "benchmarks-scale": partial(benchmarks, "scale"),
     "commands": command_reference.reference,
     "errors": errors,
     "extras": extras,

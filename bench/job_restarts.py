@@ -123,6 +123,6 @@ STRIKES: Mapping[str, Strike] = {
         before=JobRun.wait_for_standby,
     ),
     "job-query-restart": Strike(
-        "from a failed epoch, Spark's session kept,", 3.0, _fail_an_epoch, ("breakable",), keeps_driver=True
+        "from a failed epoch, Spark's session kept,", 1.5, _fail_an_epoch, ("breakable",), keeps_driver=True
     ),
 }

@@ -9,6 +9,7 @@ import pytest
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.states import IllegalTransition
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch
+from tidegate.spark.job_runs import time_of_restart
 from tidegate.spark.run_errors import RunErrors
 from tidegate.spark.run_state import OUT_OF_REACH, RUN, START_WAS_LOST, STREAM_IS_OVER, TO_END, RunEvent, RunState
 from tidegate.spark.shared_state import SharedState
@@ -66,3 +67,30 @@ def test_a_sink_that_is_left_to_the_next_start_is_not_told_but_is_an_error_all_t
     assert (errors.first_to_tell(), errors.left_behind, bool(errors)) == (None, waits, True)
     errors.add(other)
     assert (errors.first_to_tell(), errors.is_one) == (other, False)
+
+
+def test_the_first_error_of_a_run_says_when_it_failed():
+    shared = SharedState(EpochWatch(1.0, 0.0))
+    shared.leave(None)
+    assert shared.failed_at is None
+    shared.fails()
+    first = shared.failed_at
+    shared.leave(OSError("no"))
+    shared.leave(OSError("no again"))
+    assert first is not None
+    assert shared.failed_at is first
+
+
+@pytest.mark.parametrize(
+    ("failed_at", "pause", "restart_at"),
+    [
+        (10.0, 1.0, 12.0),  # the end of the run took longer than the pause
+        (10.0, 5.0, 15.0),
+        (None, 5.0, 17.0),
+        (None, 0.0, 12.0),
+    ],
+)
+def test_the_pause_of_a_query_counts_from_its_failure_and_its_next_run_waits_for_the_end_of_the_last(
+    failed_at: float | None, pause: float, restart_at: float
+):
+    assert time_of_restart(failed_at, 12.0, pause) == restart_at

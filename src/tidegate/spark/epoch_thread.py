@@ -74,6 +74,7 @@ class EpochThread:
             if shared.is_to_end and shared.patience.is_over() and not is_told_in_any_case(error):
                 shared.leave(None)  # cut off by a stop that has waited long enough: its input comes again
                 raise EpochRefused("the run is ending") from None
+            shared.fails()
             said = None if isinstance(error, TidegateError) else heard_in(error)
             shared.failed = self._failed(epoch, error, said)
             shared.leave(self._error_of(epoch, error, said))

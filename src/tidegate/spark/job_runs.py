@@ -45,6 +45,13 @@ class WaitingQuery:
     restart_at: float
 
 
+def time_of_restart(failed_at: float | None, ended_at: float, pause: float) -> float:
+    """When the next run may begin: after the pause since the failure, of which the end of the failed run is a part, and
+    never before that end. All are times of the monotonic clock. `failed_at`: None if it is not known.
+    """
+    return max(ended_at, (ended_at if failed_at is None else failed_at) + pause)
+
+
 PauseAfter: TypeAlias = Callable[[QueryRun, TidegateError], float | None]
 """The pause before the next run of a query that failed with this error; None: the job fails with it."""
 
@@ -131,7 +138,7 @@ class JobRuns:
         alive = list(self.now)
         errors: list[BaseException] = []
         try:
-            while (alive or self._waiting) and not self._asked.await_asked(_LOOK_SECONDS):
+            while (alive or self._waiting) and not self._asked.await_asked(self._look_seconds()):
                 for run in [each for each in alive if each.threads.has_come_to_rest()]:
                     alive.remove(run)
                     if self._goes_on_after(run):
@@ -220,7 +227,7 @@ class JobRuns:
         pause = self._rules.pause_after(run, error)
         if pause is None:
             raise error
-        self._waiting.append(WaitingQuery(run, time.monotonic() + pause))
+        self._waiting.append(WaitingQuery(run, time_of_restart(run.failed_at, time.monotonic(), pause)))
 
     def _start_again(self, alive: list[QueryRun]) -> None:
         """Start new runs of the queries whose pause is over. Each counts as running as soon as it is started: the next
@@ -236,6 +243,11 @@ class JobRuns:
                 self._end_failed_start(run, error)
             else:
                 alive.append(run)
+
+    def _look_seconds(self) -> float:
+        """Until the next look at the queries: no longer than the pause of one that waits."""
+        left = (each.restart_at - time.monotonic() for each in self._waiting)
+        return max(0.0, min([_LOOK_SECONDS, *left]))
 
     def _end_failed_start(self, run: QueryRun, error: BaseException) -> None:
         try:

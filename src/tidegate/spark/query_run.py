@@ -163,6 +163,11 @@ class QueryRun:
         return failed.epoch, failed.fault
 
     @property
+    def failed_at(self) -> float | None:
+        """When the run began to end with an error, by the monotonic clock; None if only Spark knows its error."""
+        return self._shared.failed_at
+
+    @property
     def failed_computing(self) -> bool:
         """True if the query's own work on an epoch has failed: not a sink or a dead JVM, and before its rows could be
         shown.

@@ -9,6 +9,7 @@ of the job. All shared state is here, under one lock. No call that could hang is
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass
 
 from tidegate.core.tolerance import EpochFault
@@ -40,6 +41,8 @@ class SharedState:
         self.patience = Patience()
         self.errors = RunErrors()
         self.failed: FailedEpoch | None = None
+        self.failed_at: float | None = None
+        """When the run began to end with an error, by the monotonic clock; None before."""
         self.current: int | None = None
         """The epoch that has begun and is not done."""
         self.begun = self.prepared = self.finished = -1
@@ -71,9 +74,15 @@ class SharedState:
         """The current epoch, if there is one, has ended, or the run with this error."""
         with self.changed:
             if error is not None:
+                self.fails()
                 self.errors.add(error)
             self.current = None
             self.changed.notify_all()
+
+    def fails(self) -> None:
+        """The run ends with an error, which is not formed yet. The first call counts."""
+        with self.changed:
+            self.failed_at = time.monotonic() if self.failed_at is None else self.failed_at
 
     def refuse_if_ending(self) -> None:
         """Raise EpochRefused if the run ends, by a request or by an error. Called in the thread of an epoch that has

@@ -4,7 +4,7 @@ are in the folder `java`, one file for each class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeAlias
@@ -27,14 +27,27 @@ def class_of(jvm: Any, class_loader: Any, name: str) -> Any:
     first.
     """
 
-    def compiled() -> Any:
-        compiler: Any = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(class_loader)
-        compiler.setTargetVersion(_JAVA)
-        compiler.cook((_FOLDER / f"{name}.java").read_text("utf-8"))
-        return compiler.getClassLoader().loadClass(name)
+    return _of_jvm(_CLASSES, jvm, name, lambda: _compiler(jvm, class_loader, name).getClassLoader().loadClass(name))
 
-    return _of_jvm(_CLASSES, jvm, name, compiled)
+
+def define_beside(jvm: Any, class_loader: Any, name: str, inner: Sequence[str], neighbour: Any) -> None:
+    """Define the class with this name in the package of the class `neighbour`, where code finds it that knows only the
+    name of a class. `inner`: its inner classes, each behind those that it needs. A class that is there already stays.
+    """
+    with _LOCK:
+        code = _compiler(jvm, class_loader, name).getBytecodes()
+        defines = object_of(jvm, class_loader, "TidegateDefines")
+        package = neighbour.getPackageName()
+        for each in (*(f"{package}.{name}${part}" for part in inner), f"{package}.{name}"):
+            defines.beside(neighbour, each, code[each])
+
+
+def _compiler(jvm: Any, class_loader: Any, name: str) -> Any:
+    compiler: Any = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(class_loader)
+    compiler.setTargetVersion(_JAVA)
+    compiler.cook((_FOLDER / f"{name}.java").read_text("utf-8"))
+    return compiler
 
 
 _OfJvm: TypeAlias = WeakKeyDictionary[Any, dict[str, Any]]

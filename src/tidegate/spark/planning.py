@@ -19,6 +19,7 @@ from tidegate.spark.generations import generation_of
 from tidegate.spark.job_plan import DeclaredJob, JobPlan
 from tidegate.spark.job_sources import JobSources
 from tidegate.spark.levels import leaves_evidence, levels_of
+from tidegate.spark.local_files import local_files_conf
 from tidegate.spark.operator_fingerprints import fingerprints_of
 from tidegate.spark.query_conf import STORES, partitions_of, query_conf
 from tidegate.spark.query_plan import QueryPlan
@@ -53,7 +54,10 @@ def _plan(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources:
         sinks={sink.uid: sink for sink in declared.sinks},
         folder=folder,
         store=STORES[settings.state_backend],
-        conf=query_conf(settings, partitions_of(settings, job.session, local=is_local(job.session))),
+        conf={
+            **query_conf(settings, partitions_of(settings, job.session, local=is_local(job.session))),
+            **local_files_conf(job.session),
+        },
         monitors=partial(sources.monitors, declared),
         verify=partial(sources.verify, declared),
         timeout_seconds=settings.checkpointing_timeout,

@@ -38,7 +38,7 @@ class StateStore:
 
 
 STORES: Mapping[Backend, StateStore] = {
-    # The default manager starts a process for every look-up on a local disk. The rename of this one is not
+    # The default manager looks a file up several times before it writes it. The rename of this one is not
     # create-if-absent. Nothing here relies on that, and state files of format 2 have unique names.
     Backend.ROCKSDB: StateStore(
         f"{_STORES}.RocksDBStateStoreProvider", "2", f"{_FILE_MANAGERS}.FileSystemBasedCheckpointFileManager"

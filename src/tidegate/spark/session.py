@@ -176,6 +176,11 @@ def is_local(session: SparkSession) -> bool:
     return _is_local(session.sparkContext.master or "")
 
 
+def has_one_jvm(session: SparkSession) -> bool:
+    """True if the tasks run in the driver's JVM."""
+    return re.match(r"local(\[|$)", session.sparkContext.master or "") is not None
+
+
 def _is_local(master: str) -> bool:
     return re.match(r"local(\[|$|-cluster)", master) is not None
 

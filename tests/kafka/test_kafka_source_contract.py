@@ -64,7 +64,7 @@ class KafkaReading(SourceReading):
         self._source = source
         self._reading = source._reading(WHERE)
         bounds = Bounds.from_text(self._source.begin(WHERE, Level.EXACTLY_ONCE))
-        self._positions = KafkaPositions(self._reading, bounds)
+        self._positions = KafkaPositions(self._reading, bounds, lambda: 2)
 
     def begin(self, where: Begins) -> ReadingPlace:
         level = Level.AT_MOST_ONCE if where is Begins.NEWEST else Level.EXACTLY_ONCE
@@ -80,3 +80,21 @@ class KafkaReading(SourceReading):
 
     def stop(self) -> None:
         self._positions.catch_up()
+
+
+def test_a_task_reads_several_partitions_one_after_another_and_the_same_worker_reads_them_again(broker: Broker) -> None:
+    topic = make_topic(broker.servers, partitions=8)
+    produce(broker.servers, topic, [Record(json.dumps(number).encode(), partition=number % 8) for number in range(40)])
+    reading = KafkaReading(KafkaSource(broker.servers, topics=[topic]))
+    start = reading.begin(Begins.OLDEST)
+    wait_until(lambda: sum(reading.end(start)[topic].values()) == 40, "all records")
+    end = reading.end(start)
+    assert len(reading._positions.parts(start, end)) == 2
+    for _ in range(2):
+        rows = reading.rows(start, end)
+        assert sorted((row["partition"], int(row["value"])) for row in rows) == sorted(
+            (number % 8, number) for number in range(40)
+        )
+        assert all(
+            [row["offset"] for row in rows if row["partition"] == partition] == list(range(5)) for partition in range(8)
+        )

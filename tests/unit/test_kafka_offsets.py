@@ -33,6 +33,7 @@ from tidegate.sources.kafka.offsets import (
     ranges,
     rows_between,
     share_out,
+    shared_by_tasks,
 )
 from tidegate.sources.kafka.places import resolve
 from tidegate.sources.kafka.source import (
@@ -548,6 +549,28 @@ def test_secrets_are_read_late_and_never_shown(monkeypatch: pytest.MonkeyPatch, 
     assert [settings[name] for name in ("sasl.username", "sasl.password", "group.id")] == ["me", "hush", "g"]
     assert "hush" not in f"{clients} {clients!r}"
     assert "plain" not in f"{clients} {clients!r}"
+
+
+# --- the tasks of an epoch ---------------------------------------------------------------------------------
+
+
+def test_few_rows_of_many_partitions_are_read_by_a_task_for_each_core():
+    tasks = shared_by_tasks([OffsetRange("a", number, 5, 6) for number in range(64)], cores=2)
+    assert [len(task) for task in tasks] == [32, 32]
+
+
+@pytest.mark.parametrize(("rows", "tasks"), [(1, 4), (199, 4), (250, 5), (500, 10), (1_000_000, 16)])
+def test_more_rows_get_more_tasks_but_no_core_more_than_four(rows: int, tasks: int):
+    wanted = [OffsetRange("a", number, 0, rows) for number in range(20)]
+    assert len(shared_by_tasks(wanted, cores=4)) == tasks
+
+
+@given(st.lists(st.integers(1, 50_000), min_size=1, max_size=40), st.integers(1, 8))
+def test_every_range_is_read_once_and_no_task_has_much_more_than_its_share(rows: list[int], cores: int):
+    wanted = [OffsetRange("a", number, 0, each) for number, each in enumerate(rows)]
+    tasks = shared_by_tasks(wanted, cores)
+    assert sorted((each for task in tasks for each in task), key=lambda each: each.partition) == wanted
+    assert max(sum(each.end for each in task) for task in tasks) <= sum(rows) / len(tasks) + max(rows)
 
 
 # --- the beginning -----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from tidegate.logs.subject import Subject, about_all_of, subject
 from tidegate.logs.writing import set_up_below_run
-from tidegate.sources.kafka.offsets import Bounds, OffsetRange, Offsets
+from tidegate.sources.kafka.offsets import Bounds, OffsetRange, Offsets, shared_by_tasks
 from tidegate.sources.kafka.reading import mean_bytes, read
 from tidegate.sources.kafka.source import EndFinder, TopicReading
 from tidegate.sources.kafka.topics import Topics
@@ -43,8 +43,13 @@ def stream_of(
     `value_type`: the type of the column of values if they are parsed; None for their bytes.
     """
     schema = columns_of(reading, value_type)
+    context = session.sparkContext
+
+    def cores() -> int:
+        return context.defaultParallelism  # asked for each epoch: executors come and go
+
     records = RecordsOfTask(reading, arrow_schema(schema), subject(), WORD)
-    return python_stream(session, _NAME, schema, partial(KafkaPositions, reading, bounds), records)
+    return python_stream(session, _NAME, schema, partial(KafkaPositions, reading, bounds, cores), records)
 
 
 def columns_of(reading: TopicReading, value_type: DataType | None) -> StructType:
@@ -60,12 +65,16 @@ def columns_of(reading: TopicReading, value_type: DataType | None) -> StructType
 class KafkaPositions(StreamPositions):
     """Finds where each epoch of a query ends."""
 
-    def __init__(self, reading: TopicReading, bounds: Bounds | None) -> None:
-        """`bounds`: where the query begins and ends. Raises SOURCE_OPTION for a query that is not of a job."""
+    def __init__(self, reading: TopicReading, bounds: Bounds | None, cores: Callable[[], int]) -> None:
+        """`bounds`: where the query begins and ends. `cores`: the number of tasks that run at once.
+
+        Raises SOURCE_OPTION for a query that is not of a job.
+        """
         if bounds is None:
             instead = 'write it with job.query(...), or read with SparkSource("kafka", ...)'
             raise outside_a_job(reading.where, instead)
         self._start = bounds.start
+        self._cores = cores
         self._ends = EndFinder(
             reading, Topics(reading.clients, reading.where), bounds.stop, partial(mean_bytes, reading)
         )
@@ -79,13 +88,14 @@ class KafkaPositions(StreamPositions):
     def after(self, start: Place) -> Place:
         return self._ends.after(Offsets.from_json(start)).to_json()
 
-    def parts(self, start: Place, end: Place) -> Sequence[OffsetRange]:
-        return self._ends.planned(Offsets.from_json(start), Offsets.from_json(end))
+    def parts(self, start: Place, end: Place) -> Sequence[tuple[OffsetRange, ...]]:
+        planned = self._ends.planned(Offsets.from_json(start), Offsets.from_json(end))
+        return [(each,) for each in planned] if len(planned) < 2 else shared_by_tasks(planned, self._cores())
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsOfTask:
-    """Reads one range in a task. Log lines in it name the query and the epoch of the task. `word`: the random word of
+    """Reads the ranges of a task. Log lines in it name the query and the epoch of the task. `word`: the random word of
     the driver's mark for errors, so that an error reaches the driver with all its parts.
     """
 
@@ -94,10 +104,11 @@ class RecordsOfTask:
     about: Subject
     word: str
 
-    def __call__(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    def __call__(self, wanted: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
         set_up_below_run(os.environ)
         with about_all_of(self.about, epoch=_epoch_of_task()), told_by_source(self.word):
-            yield from read(self.reading, wanted, self.schema)
+            for each in wanted:
+                yield from read(self.reading, each, self.schema)
 
 
 def _epoch_of_task() -> int | None:

@@ -23,26 +23,29 @@ from tidegate import FileSink, FileSource, Job
 FILES_PER_EPOCH, _QUICK_FILES_PER_EPOCH = 1000, 100
 ROWS_PER_FILE = 10
 SCHEMA = "number LONG, customer STRING, amount DOUBLE"
-_EPOCHS = 6
+_EPOCHS = 4
 _WARM_UP = 1
 
 
 def measure(rounds: int, *, quick: bool) -> list[Figure]:
-    """Every round measures the baseline, then tidegate; a round before them warms the JVM."""
+    """Every round measures the baseline, then tidegate; a round before them, of fewer files, warms the JVM."""
     files = _QUICK_FILES_PER_EPOCH if quick else FILES_PER_EPOCH
     samples: dict[str, list[float]] = {}
-    with shared_session() as spark, tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
-        source = Path(folder) / "in"
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, shared_session() as spark:
+        source, few = Path(folder) / "in", Path(folder) / "few"
         _write_input(source, files * _EPOCHS)
-        for number in range(rounds + 1):
-            for side, run in (("baseline", _run_baseline), ("tidegate", _run_tidegate)):
+        _write_input(few, _QUICK_FILES_PER_EPOCH * _EPOCHS)
+        sides = {"baseline": _run_baseline, "tidegate": _run_tidegate}
+        for side, run in sides.items():
+            run(spark, few, Path(folder) / side, _QUICK_FILES_PER_EPOCH)
+        for number in range(rounds):
+            for side, run in sides.items():
                 cpu = cpu_seconds_of_session()
                 seen = run(spark, source, Path(folder) / f"{side}-{number}", files)
-                if number:
-                    epoch_ms, used = seen.period_ms(_WARM_UP, _EPOCHS - 1), cpu_seconds_of_session() - cpu
-                    samples.setdefault(f"{side} epoch ms", []).append(epoch_ms)
-                    samples.setdefault(f"{side} files/s", []).append(round(files / epoch_ms * 1000, 1))
-                    samples.setdefault(f"{side} CPU s an epoch", []).append(round(used / _EPOCHS, 2))
+                epoch_ms, used = seen.period_ms(_WARM_UP, _EPOCHS - 1), cpu_seconds_of_session() - cpu
+                samples.setdefault(f"{side} epoch ms", []).append(epoch_ms)
+                samples.setdefault(f"{side} files/s", []).append(round(files / epoch_ms * 1000, 1))
+                samples.setdefault(f"{side} CPU s an epoch", []).append(round(used / _EPOCHS, 2))
     return [
         Figure(
             name="scale-files",

@@ -40,7 +40,7 @@ class Pace:
 def measure(rounds: int, *, quick: bool) -> list[Figure]:
     """Every round runs one query, then twenty. One query warms the JVM before."""
     runs: dict[int, list[Pace]] = {1: [], QUERIES: []}
-    with own_session() as spark, tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, own_session() as spark:
         _run(spark, Path(folder) / "warm", 1, quick=True)
         for number in range(rounds):
             for queries, paces in runs.items():

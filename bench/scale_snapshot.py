@@ -44,7 +44,7 @@ def measure(rounds: int, *, quick: bool) -> list[Figure]:
     """One run, whatever `rounds` says: it fills 1 GB."""
     del rounds
     keys, epochs = (QUICK_KEYS, _QUICK_EPOCHS) if quick else (KEYS, _EPOCHS)
-    with own_session(_CONF) as session, tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, own_session(_CONF) as session:
         place = Path(folder)
         checkpoints = place / "checkpoints"
         state = checkpoints / JOB / "queries" / "query" / "g1" / "spark" / "state" / "0"
@@ -67,7 +67,7 @@ def measure(rounds: int, *, quick: bool) -> list[Figure]:
     return [
         longest("scale-snapshot", "beside the upload of a snapshot", beside, alone),
         longest("scale-snapshot-every-epoch", "with `state.changelog = false`", every, alone),
-        _size("scale-snapshot-uploaded", "the largest snapshot that was uploaded", largest),
+        _size("scale-snapshot-uploaded", "the largest snapshot of one partition that was uploaded", largest),
         _size("scale-snapshot-state", "Spark's files of state at the end", held),
     ]
 

@@ -67,7 +67,7 @@ def measure(name: str, rounds: int, *, quick: bool) -> list[Figure]:
     case, epochs = CASES[name], 10 if quick else 40
     few, many = (keys // (_QUICK_SHARE if quick else 1) for keys in (FEW_KEYS, case.many_keys))
     runs: list[tuple[Times, Times]] = []
-    with own_session() as spark, tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, own_session() as spark:
         places = (Path(folder) / str(number) for number in range(1 + 2 * rounds))
         _run(spark, case.backend, next(places), few, epochs)
         for _ in range(rounds):

@@ -34,7 +34,8 @@ def test_a_job_is_kept_alive_and_every_row_is_there_once(tmp_path: Path):
         wait_until(lambda: table(tmp_path), "the first row", run)
         os.kill(first, signal.SIGKILL)
         second = run.new_driver(first)
-        assert in_session(first) == [], "the next driver starts when nothing of the last one is left"
+        wait_until(lambda: run.holds_the_job(second), "the job's locks", run)
+        assert in_session(first) == [], "the next driver runs when nothing of the last one is left"
         wait_until(lambda: table(tmp_path) == list(range(6)), "all rows", run)
 
         (tmp_path / "broken").touch()

@@ -31,12 +31,12 @@ NOTED = 'print(time.time(), file=open(here / "times", "a"), flush=True)'
 
 DECLARING = """
 folder = here / "checkpoints" / "numbers"
-def declare():
+def declare(own_jvm=False):
     from tidegate.settings.found import load_settings
     from tidegate.spark.supervised import current
     supervised = current()
     supervised.define("numbers")
-    supervised.declare(folder, load_settings({}))
+    supervised.declare(folder, load_settings({}), own_jvm=own_jvm)
     return supervised
 """
 """What a job says before it starts, without Spark."""
@@ -127,6 +127,26 @@ def test_a_pause_is_longer_or_shorter_by_the_part_that_jitter_says(tmp_path: Pat
     assert len(set(pauses)) == 3
     times = [float(line) for line in (tmp_path / "times").read_text().split()]
     assert all(later - earlier >= pause for earlier, later, pause in zip(times, times[1:], pauses, strict=False))
+
+
+def test_the_next_driver_starts_its_jvm_in_the_pause_and_the_program_begins_when_nothing_of_the_last_one_is_left(
+    tmp_path: Path,
+):
+    looked = """
+if not first:
+    from tidegate.spark import early_jvm
+    found = (early_jvm._early is not None, "TIDEGATE_HEAD_START" in os.environ)
+    (here / "found").write_text(f"{time.time()} {found}")
+    sys.exit(0)
+subprocess.Popen(["sleep", "2"])
+(here / "died").write_text(str(time.time()))
+"""
+    options = ["-D", "restart.strategy=fixed-delay", "-D", "restart.fixed_delay.delay=100ms"]
+    with run(tmp_path, f"{looked}{DECLARING}declare(own_jvm=True)\n{KILLED}", *options) as killed:
+        assert killed.wait() == 0
+    at, _, found = (tmp_path / "found").read_text().partition(" ")
+    assert float(at) - float((tmp_path / "died").read_text()) >= 1.9, "the sleep of the last one was waited for"
+    assert found == "(True, False)"
 
 
 def test_the_end_of_what_a_dead_driver_has_left_behind_is_part_of_the_pause(tmp_path: Path):

@@ -12,9 +12,11 @@ import os
 import select
 import tempfile
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -46,37 +48,70 @@ def see_the_cause() -> str:
     return "see Spark's log" if _log_here is None else f"see Spark's log in {_log_here}"
 
 
+@dataclass(frozen=True, slots=True)
+class QuietJvm:
+    """A JVM that was started here, and its standard error, which is held back."""
+
+    gateway: Any
+    relay: Relay
+
+    def end(self) -> None:
+        """It is of no use: close its standard input, which ends it."""
+        self.gateway.shutdown()
+        self.gateway.proc.stdin.close()
+
+
+def launch_quietly() -> QuietJvm:
+    """Start a JVM in the environment of this process. Spark's Python does not know it yet."""
+    reading, writing = os.pipe()
+    relay = Relay(reading)
+    try:
+        return QuietJvm(launch_gateway(None, {"stderr": writing}), relay)
+    except BaseException:
+        relay.hand_on(held=True)
+        raise
+    finally:
+        os.close(writing)
+
+
+def starts_quietly(environment: Mapping[str, str]) -> bool:
+    """True if this process would start a JVM, and hold back its output."""
+    return not (is_verbose(environment) or "PYSPARK_GATEWAY_PORT" in environment or _has_jvm())
+
+
+def is_own_jvm() -> bool:
+    """True if tidegate has started the JVM of this process, and has held back its output."""
+    return _is_own_jvm
+
+
 @contextmanager
-def quiet_start(environment: Mapping[str, str], log: Path | None) -> Generator[None, None, None]:
+def quiet_start(
+    environment: Mapping[str, str], log: Path | None, launched: Callable[[], QuietJvm] = launch_quietly
+) -> Generator[None, None, None]:
     """Start the JVM of Spark, and hold back its standard error inside the block.
 
     Later output is shown when the block has ended. If the block raises an error, the output that was held back is
     shown, too. Nothing is started or held back with `TIDEGATE_VERBOSE=1`, or if there is a JVM already. `log`: the file
-    of Spark's log.
+    of Spark's log. `launched`: gives the JVM.
     """
-    if is_verbose(environment) or "PYSPARK_GATEWAY_PORT" in environment or _has_jvm():
+    if not starts_quietly(environment):
         yield
         return
-    global _log_here
+    global _log_here, _is_own_jvm
     parents = () if log is None else log.parents
     made = [folder for folder in parents if not folder.exists()]  # log4j creates them before it needs them
-    reading, writing = os.pipe()
-    relay = _Relay(reading)
+    jvm = launched()
     try:
-        try:
-            gateway = launch_gateway(None, {"stderr": writing})
-        finally:
-            os.close(writing)
-        SparkContext._ensure_initialized(gateway=gateway)  # pyright: ignore[reportPrivateUsage]
-        _log_here = log
+        SparkContext._ensure_initialized(gateway=jvm.gateway)  # pyright: ignore[reportPrivateUsage]
+        _log_here, _is_own_jvm = log, True
         yield
         for folder in made:
             with suppress(OSError):
                 folder.rmdir()
     except BaseException:
-        relay.hand_on(held=True)
+        jvm.relay.hand_on(held=True)
         raise
-    relay.hand_on(held=False)
+    jvm.relay.hand_on(held=False)
 
 
 def make_room_for_log() -> None:
@@ -86,7 +121,7 @@ def make_room_for_log() -> None:
             _log_here.parent.mkdir(exist_ok=True)
 
 
-class _Relay:
+class Relay:
     """Reads the output of a JVM, holds it back, and passes it on after a call."""
 
     def __init__(self, reading: int) -> None:
@@ -131,6 +166,8 @@ class _Relay:
 
 _log_here: Path | None = None
 """The file of Spark's log, if this process has started a JVM that writes one."""
+
+_is_own_jvm = False
 
 _AT_ONCE_BYTES = 1 << 16
 _HELD_BYTES = 1 << 18

@@ -17,7 +17,9 @@ from types import CodeType, ModuleType, TracebackType
 from tidegate.core.errors import Code, TidegateError
 from tidegate.logs.last_word import is_verbose
 from tidegate.logs.writing import log_failure, set_up_below_run
+from tidegate.spark.get_ahead import get_ahead
 from tidegate.spark.supervised import Role, Supervised, supervise
+from tidegate.supervise.head_start import HEAD_START
 from tidegate.supervise.line import line_to_supervisor
 from tidegate.supervise.standby import STANDBY
 
@@ -28,13 +30,18 @@ def main(app: str, arguments: list[str]) -> int:
     """Run the program. Returns the exit code of this process, which only shows a failure."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have set it to ignored
     role = Role.DRIVER if os.environ.pop(STANDBY, None) is None else Role.STANDBY
+    head_start = os.environ.pop(HEAD_START, None)
     supervised = Supervised(line_to_supervisor(os.environ), role)
     error, code = None, 0
     try:
         set_up_below_run(os.environ)
-        program = read_program(app)
         supervise(supervised)
         supervised.listen()
+        if head_start is not None:
+            get_ahead(Path(head_start))
+            supervised.moves("its JVM, started")
+            supervised.await_turn()
+        program = read_program(app)
         try:
             run_program(program, app, arguments)
             supervised.wait()

@@ -21,12 +21,12 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
 from tidegate.machine.java import require_java
 from tidegate.machine.user import user_name
 from tidegate.settings.config import Settings
 from tidegate.settings.kinds import Backend
 from tidegate.spark.callbacks import listen_to
+from tidegate.spark.early_jvm import end_early, environment_of_a_jvm, launched_jvm
 from tidegate.spark.early_workers import start_workers
 from tidegate.spark.jvm_output import log_options, make_room_for_log, quiet_start, spark_log
 from tidegate.spark.jvm_signals import outlive_sigterm
@@ -61,7 +61,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     log = spark_log(Path(settings.checkpointing_dir).absolute() / name, os.environ)
     options = log_options(log, os.environ)
     threading.Thread(target=_import_meanwhile, name="tidegate-imports", daemon=True).start()
-    with _options_of_a_jvm(options), quiet_start(os.environ, log if options else None):
+    with environment_of_a_jvm(options), quiet_start(os.environ, log if options else None, launched_jvm):
         builder = SparkSession.builder
         for key, value in _suited_to_short_epochs(name).items():
             builder = builder.config(key, value)
@@ -99,21 +99,6 @@ def _suited_to_short_epochs(name: str) -> dict[str, str]:
     return {**missing, "spark.app.name": name, "spark.ui.showConsoleProgress": "false"}
 
 
-@contextmanager
-def _options_of_a_jvm(of_the_log: str) -> Generator[None, None, None]:
-    """A JVM that is started in this block has these options, and the archive of `tidegate warm-up`, if there is one."""
-    archive, before = archive_to_use(os.environ), os.environ.get(SUBMIT_OPTIONS)
-    options = [*([] if archive is None else [options_to_use(archive)]), of_the_log]
-    os.environ[SUBMIT_OPTIONS] = " ".join(filter(None, [before, *options]))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[SUBMIT_OPTIONS]
-        else:
-            os.environ[SUBMIT_OPTIONS] = before
-
-
 def _worker_sockets() -> dict[str, str]:
     """Unix sockets to the Python workers: measured, a round trip of a task takes 35 ms instead of 75 over TCP.
 
@@ -128,6 +113,7 @@ def _worker_sockets() -> dict[str, str]:
 
 def adopt_session(session: SparkSession, backend: Backend) -> SparkSession:
     """Check a session that the user made. Refused: Spark Connect, another state store, asynchronous progress."""
+    end_early()
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise _connect_refused(f"a session of {type(session).__module__}")
     store, explicit = STORES[backend], explicit_conf(session)

@@ -48,6 +48,7 @@ from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_ask, main_t
 from tidegate.spark.job_plan import DeclaredJob, JobPlan
 from tidegate.spark.job_runs import RunRules
 from tidegate.spark.job_sources import JobSources
+from tidegate.spark.jvm_output import is_own_jvm
 from tidegate.spark.levels import level_of
 from tidegate.spark.listeners import Delivery
 from tidegate.spark.opens import Opens
@@ -76,7 +77,7 @@ def start(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> Jo
         raise unusable
     supervised = current()
     if supervised is not None:
-        supervised.declare(job.folder, job.settings)
+        supervised.declare(job.folder, job.settings, own_jvm=is_own_jvm())
     with ExitStack() as stack:
         _lock(job, stack)
         handle = _ready(Starting(job, until), wish, stack)

@@ -90,10 +90,14 @@ class Supervised:
     def stand_by(self) -> None:
         """Wait until this standby becomes the driver. Raises KeyboardInterrupt if it is to end."""
         self._say(Ready())
+        self.await_turn()
+        self.role = Role.DRIVER
+
+    def await_turn(self) -> None:
+        """Wait until this process is to drive the job. Raises KeyboardInterrupt if it is to end."""
         self._taken_over.wait()
         if self._alone or self._stopping:
             raise KeyboardInterrupt
-        self.role = Role.DRIVER
 
     @property
     def is_taken_over(self) -> bool:
@@ -105,8 +109,10 @@ class Supervised:
         self._say(CannotTakeOver(why))
         raise SystemExit
 
-    def declare(self, folder: Path, settings: Settings) -> None:
-        """The job is about to start. Raises SUPERVISOR_ALIVE if it belongs to another supervisor."""
+    def declare(self, folder: Path, settings: Settings, *, own_jvm: bool = False) -> None:
+        """The job is about to start. `own_jvm`: tidegate has started the JVM.
+
+        Raises SUPERVISOR_ALIVE if it belongs to another supervisor."""
         self._stop_timeout_seconds = settings.stop_timeout
         declared = StartAnnounced(
             job=self._job or "",
@@ -116,6 +122,7 @@ class Supervised:
             stop_timeout=settings.stop_timeout,
             warm_up=settings.warm_up,
             standby=settings.restart_standby,
+            own_jvm=own_jvm,
         )
         answer = self._ask(declared)
         if isinstance(answer, Refused):

@@ -31,6 +31,8 @@ class StartAnnounced(msgspec.Struct, frozen=True, kw_only=True, tag="declared"):
     stop_timeout: float
     warm_up: WarmUp = WarmUp.OFF
     standby: bool = False
+    own_jvm: bool = False
+    """True if tidegate has started the JVM of this process, and not the program."""
 
 
 class Moved(msgspec.Struct, frozen=True, tag="moved"):
@@ -104,7 +106,8 @@ class Stop(msgspec.Struct, frozen=True, tag="stop"):
 
 
 class TakeOver(msgspec.Struct, frozen=True, tag="take-over"):
-    """The standby is the driver from now on. It may come before the standby is ready."""
+    """The standby, or the process that has a head start, is the driver from now on. It may come before a standby is
+    ready."""
 
 
 FromSupervisor: TypeAlias = GoOn | Refused | RestartQuery | Stop | TakeOver

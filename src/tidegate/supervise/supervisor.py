@@ -26,6 +26,7 @@ from tidegate.operate.reports import FailureReport, code_of, driver_died, driver
 from tidegate.operate.supervisor_lock import SupervisorLock, take_supervisor_lock
 from tidegate.settings.config import Settings
 from tidegate.supervise.child import DriverProcess
+from tidegate.supervise.head_start import HeadStart
 from tidegate.supervise.job_folder import beat_in, find_again, has_record
 from tidegate.supervise.line import (
     CannotTakeOver,
@@ -73,6 +74,7 @@ class Supervisor:
         self._progress_timeout = settings.progress_timeout
         self._stop_timeout = settings.stop_timeout
         self._standby = Standby(self._start_standby, news, time.monotonic)
+        self._head_start = HeadStart(self._start_driver)
         self._failed_epochs: dict[str, int] = {}
         self._job: str | None = None
         self._folder: Path | None = None
@@ -105,6 +107,7 @@ class Supervisor:
                     self._porter.answer(*answer_of(ending))
                 return ending
         finally:
+            self._head_start.end()
             self._standby.close(0.0 if self._at_once else None)
             if self._lock is not None:
                 self._lock.release()
@@ -116,7 +119,7 @@ class Supervisor:
 
         Returns its last message, or a substitute. None: it was a standby that could not take over, which is no failure.
         """
-        child = self._standby.take() or DriverProcess(self._program, self._environment, self._output)
+        child = self._standby.take() or self._head_start.take()
         watch = ProgressWatch(self._progress_timeout, time.monotonic())
         last: Finished | None = None
         stalled = False
@@ -142,6 +145,8 @@ class Supervisor:
             child.close_at_once()
             raise
         self._over_since = time.monotonic()
+        if last is None and self._stop_by is None and not self._at_once:
+            self._look_at_head_start(0.0)  # while the JVM of the dead driver ends
         beat = self._beat_of(child)
         stays = child.close_at_once() if self._at_once else child.close()
         if stays:
@@ -191,6 +196,7 @@ class Supervisor:
         self._restarts.strategy = message.strategy
         self._progress_timeout = message.progress_timeout
         self._stop_timeout = message.stop_timeout
+        self._head_start.declared(Path(message.folder), own_jvm=message.own_jvm)
         self._standby.wanted, self._standby.progress_timeout = message.standby, message.progress_timeout
         folder = Path(message.folder)
         try:
@@ -217,10 +223,18 @@ class Supervisor:
             return None
         return beat
 
-    # --- the standby ---------------------------------------------------------------------------------------
+    # --- the next driver ---------------------------------------------------------------------------------------
+
+    def _start_driver(self, variables: Mapping[str, str]) -> DriverProcess:
+        return DriverProcess(self._program, {**self._environment, **variables}, self._output)
 
     def _start_standby(self) -> DriverProcess:
-        return DriverProcess(self._program, {**self._environment, STANDBY: "1"}, self._output)
+        return self._start_driver({STANDBY: "1"})
+
+    def _look_at_head_start(self, seconds_left: float) -> None:
+        """A standby that waits has more than a head start."""
+        if self._standby.waits_for is None:
+            self._head_start.look(seconds_left)
 
     def _look_at_standby(self, beat: Beat | None) -> None:
         """`beat`: the newest beat of the driver; None if there is none, or no driver."""
@@ -274,6 +288,7 @@ class Supervisor:
             left = self._restarts.next_start - time.monotonic()
             if self._stop_by is not None or left <= 0:
                 return self._stop_by is None
+            self._look_at_head_start(left)
             self._await(signals, None, left)
 
     # --- failures ------------------------------------------------------------------------------------------

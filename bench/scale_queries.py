@@ -24,7 +24,7 @@ from bench.session import own_session
 from tidegate import FileSink, Job, JobHandle, SparkSource
 
 QUERIES = 20
-_WARM_UP_EPOCHS, _SECONDS = 20, 30.0
+_WARM_UP_EPOCHS, _SECONDS = 10, 30.0
 _QUICK_WARM_UP_EPOCHS, _QUICK_SECONDS = 3, 8.0
 _LOOK_SECONDS = 0.05
 

@@ -41,7 +41,7 @@ class Clients:
         """
         given = {name: _resolved(name, value) for name, value in self.options.items()}
         own = {name.replace("_", "."): value for name, value in extra.items()}
-        return {**_QUIET, "bootstrap.servers": self.servers, **given, **own}
+        return {**_DEFAULTS, "bootstrap.servers": self.servers, **given, **own}
 
     def __repr__(self) -> str:
         return f"Clients({self.servers!r}, options: {', '.join(sorted(self.options)) or 'none'})"
@@ -67,7 +67,10 @@ class Refusals:
         return last
 
 
-_QUIET: Mapping[str, Any] = {
+_DEFAULTS: Mapping[str, Any] = {
+    # The client also waits this long before a connection that it has not had before. With its own default of 100 ms a
+    # producer opens in 60 ms, with this one in 20. While a broker is away, the waits double up to 10 s in both cases.
+    "reconnect.backoff.ms": 1,
     "log.connection.close": False,
     # A broker that is away is met in the calls that need it; the client's own log would repeat it for ever.
     "log_level": 2,

@@ -86,7 +86,10 @@ def test_long():
     assert lanes.returncode == 2
     assert output.count("KeyboardInterrupt") >= 2
     for noted in tmp_path.glob("child-*"):
-        assert not is_alive(int(noted.read_text()))
+        end = time.monotonic() + 10  # SIGKILL was sent; on a busy machine the process ends a moment later
+        while is_alive(int(noted.read_text())):
+            assert time.monotonic() < end
+            time.sleep(0.01)
 
 
 def is_alive(process: int) -> bool:

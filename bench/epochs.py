@@ -51,7 +51,7 @@ def _counts(rows: DataFrame) -> DataFrame:
 CASES: Mapping[str, Case] = {
     "epoch-stateless": Case(
         what="10 rows an epoch into SQLite, no state",
-        goal=60.0,
+        goal=30.0,
         query=_values,
         mode="append",
         sink=lambda folder: SQLiteSink("sink", folder / "out.db", table="t"),
@@ -59,7 +59,7 @@ CASES: Mapping[str, Case] = {
     ),
     "epoch-stateful": Case(
         what="10 rows an epoch, counted by key (rocksdb), into SQLite",
-        goal=90.0,
+        goal=30.0,
         query=_counts,
         mode="update",
         sink=lambda folder: SQLiteSink("sink", folder / "out.db", table="t", key="k"),
@@ -67,7 +67,7 @@ CASES: Mapping[str, Case] = {
     ),
     "epoch-files": Case(
         what="10 rows an epoch into Parquet files, no state",
-        goal=60.0,
+        goal=20.0,
         query=_values,
         mode="append",
         sink=lambda folder: FileSink("sink", folder / "out", format="parquet"),

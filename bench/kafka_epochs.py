@@ -28,8 +28,8 @@ _KEPT = "spark.sql.streaming.minBatchesToRetain"
 _PAUSE_SECONDS = 0.01
 _WARM_UP_SECONDS = 3.0
 _BOUND_SECONDS = 120.0
-_SINK_GOAL_MS = 50.0
-INTERVALS: Mapping[float, tuple[float, float]] = {1.0: (0.75, 1.3), 0.0: (0.35, 0.6)}
+_SINK_GOAL_MS = 30.0
+INTERVALS: Mapping[float, tuple[float, float]] = {1.0: (0.60, 1.10), 0.0: (0.12, 0.22)}
 """Goals in seconds for the median and the 99th percentile, by interval."""
 _SHARES = (50, 99)
 _LEVELS = (Level.EXACTLY_ONCE, Level.AT_LEAST_ONCE)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate.testing.kafka.jars import cache_folder
+from tidegate.machine.jars import cache_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.testing.kafka.jars import Bundle, fetched
+from tidegate.machine.jars import Bundle, fetched
 
 _CONNECTOR = "5.0.0-2.2"
 

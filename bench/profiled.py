@@ -28,7 +28,7 @@ from bench.flames import Panel, drawn, panel_of
 from bench.kafka_cluster import PARTITIONS, events_topic, fast_broker
 from bench.watched import Task
 from tidegate.machine.class_archive import SUBMIT_OPTIONS, environment_to_make
-from tidegate.testing.kafka.jars import Bundle, fetched
+from tidegate.machine.jars import Bundle, fetched
 from tidegate.testing.kafka.topics import make_topic
 
 _HERTZ = 100

@@ -23,6 +23,8 @@ class Extra(Enum):
         {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka"},
         "KafkaSource, KafkaSink, the broker for tests and `tidegate check --kafka`",
     )
+    HDFS = ("hdfs", {"hdfs-native": "hdfs_native"}, "a folder of checkpoints, savepoints or files on HDFS")
+    S3 = ("s3", {"boto3": "boto3"}, "a folder of checkpoints, savepoints or files on S3")
 
     @property
     def command(self) -> str:

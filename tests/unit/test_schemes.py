@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.core.errors import TidegateError
 from tidegate.storages.opening import open_storage
-from tidegate.storages.schemes import Scheme, place_of
+from tidegate.storages.schemes import Folder, Scheme
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ def test_a_path_and_a_uri_of_a_file_name_the_local_disk(
 
 @pytest.mark.parametrize("name", ["a b", "50%25", "file:", "s3:", "a://b", "umlaut-ä"])
 def test_a_path_object_is_a_path_whatever_its_name_looks_like(name: str, tmp_path: Path) -> None:
-    assert place_of(tmp_path / name).path == str(tmp_path / name)
-    assert place_of((tmp_path / name).as_uri()).path == str(tmp_path / name)
+    assert Folder.of(tmp_path / name).path == str(tmp_path / name)
+    assert Folder.of((tmp_path / name).as_uri()).path == str(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,10 @@ def test_what_no_storage_serves_is_refused_with_what_is_there(where: str, found:
     assert (caught.value.found, caught.value.where) == (found, where)
     for scheme in Scheme:
         assert f"`{scheme.value}:`" in caught.value.expected
+
+
+def test_a_folder_is_a_value_with_folders_below_and_above_it(tmp_path: Path) -> None:
+    job = Folder.of(tmp_path / "jobs") / "words"
+    assert str(job / "queries" / "count") == str(job / "queries/count") == str(tmp_path / "jobs/words/queries/count")
+    assert (job.name, job.parent, job.local()) == ("words", Folder.of(str(tmp_path / "jobs")), tmp_path / "jobs/words")
+    assert Folder.of(job) == Folder.of(str(job)) == Folder.of(job.local().as_uri()) == job

@@ -59,6 +59,7 @@ class Code(Enum):
     SOURCE_OPTION = ("TG-SOURCE-OPTION", Remedy.PROGRAM, "an option of a source has a value that does not fit")
     SOURCE_LINE = ("TG-SOURCE-LINE", Remedy.PROGRAM, "a source sends a line that is longer than it may be")
     SOURCE_LOCAL_ONLY = ("TG-SOURCE-LOCAL-ONLY", Remedy.PROGRAM, "a source on a local disk under a cluster master")
+    STORAGE_LOCAL_ONLY = ("TG-STORAGE-LOCAL-ONLY", Remedy.PROGRAM, "what is asked for needs a folder on a local disk")
     SOURCE_REFUSED = ("TG-SOURCE-REFUSED", Remedy.PROGRAM, "Spark cannot read a source as it is described")
     QUERY_REFUSED = ("TG-QUERY-REFUSED", Remedy.PROGRAM, "Spark cannot run a query as it is written")
     STATE_TABLE = (
@@ -186,7 +187,7 @@ class Code(Enum):
     )
     FILE_NAME = ("TG-FILE-NAME", Remedy.SURROUNDINGS, "a file of a source has a name that Spark cannot open")
     BROKER_FAILED = ("TG-BROKER-FAILED", Remedy.SURROUNDINGS, "the broker for tests did not start")
-    JARS_UNAVAILABLE = ("TG-JARS-UNAVAILABLE", Remedy.SURROUNDINGS, "the jars of the broker could not be fetched")
+    JARS_UNAVAILABLE = ("TG-JARS-UNAVAILABLE", Remedy.SURROUNDINGS, "jars could not be fetched")
     DRIVER_ALIVE = ("TG-DRIVER-ALIVE", Remedy.SURROUNDINGS, "another driver of this job is alive")
     SUPERVISOR_ALIVE = ("TG-SUPERVISOR-ALIVE", Remedy.SURROUNDINGS, "another `tidegate run` keeps this job alive")
     PROGRAM_FAILED = ("TG-PROGRAM-FAILED", Remedy.SURROUNDINGS, "the program raised an error of its own")

@@ -17,6 +17,7 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
         "compare the rows with what the sink takes; change the query, or raise max_dead; then start again: "
         "the epoch is undecided and its input comes again"
     ),
+    "TG-STORAGE-LOCAL-ONLY": "use a checkpoint folder on a local disk (checkpointing.dir)",
     "TG-SINK-LOCAL-ONLY": "use a sink that the executors reach, or a local master",
     "TG-SPARK-CONNECT": "create the session without `remote`, or run the program with spark-submit",
     "TG-TOO-MANY-FILES": "declare the job before the program opens its files, or close them, and start again",

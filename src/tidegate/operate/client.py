@@ -19,7 +19,7 @@ from tidegate.operate.checkpoints_history import ENTRIES_KEPT
 from tidegate.operate.control import Kind
 from tidegate.operate.job_views import JobHistory, JobInfo, read_history, read_info
 from tidegate.operate.status import JobView, find_job_folder, find_jobs, view_job
-from tidegate.storages.schemes import place_of
+from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.operate.forgetting import Clearance
@@ -273,7 +273,7 @@ def open_to_forget(storage: str | Path, job: str) -> ForgettableJob:
 
 def folder_of(storage: str | Path) -> Path:
     """The folder of a storage. Raises SETTING_VALUE for an unknown scheme."""
-    return Path(place_of(storage).path)
+    return Folder.of(storage).local()
 
 
 def existing_folder(named: str, where: str) -> Path:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.local.checkpoint_files import LocalCheckpointFiles
-from tidegate.storages.schemes import Scheme, StoragePlace, place_of
+from tidegate.storages.schemes import Folder, Scheme, Where
 
 
-def open_checkpoint_files(root: str | Path) -> CheckpointFiles:
+def open_checkpoint_files(root: Where) -> CheckpointFiles:
     """The files below this root: a path, or a URI. Sends no request to the storage yet.
 
     Raises SETTING_VALUE for a scheme without a storage.
     """
-    place = place_of(root)
-    return _CHECKPOINTS[place.scheme](place)
+    folder = Folder.of(root)
+    return _CHECKPOINTS[folder.scheme](folder)
 
 
-_CHECKPOINTS: Mapping[Scheme, Callable[[StoragePlace], CheckpointFiles]] = {
-    Scheme.FILE: lambda place: LocalCheckpointFiles(place.path)
+_CHECKPOINTS: Mapping[Scheme, Callable[[Folder], CheckpointFiles]] = {
+    Scheme.FILE: lambda folder: LocalCheckpointFiles(folder.path)
 }

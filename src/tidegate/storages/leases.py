@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from tidegate.storages.lease import Lease, LeaseState
 from tidegate.storages.local.lease import LocalLease
-from tidegate.storages.schemes import Scheme, StoragePlace, place_of
+from tidegate.storages.schemes import Folder, Scheme, Where
 
 
-def open_lease(job_folder: str | Path) -> Lease:
+def open_lease(job_folder: Where) -> Lease:
     """The lease of the job in this folder: a path, or a URI. Sends no request to the storage yet.
 
     Raises SETTING_VALUE for a scheme without a storage.
     """
-    place = place_of(job_folder)
-    return _LEASES[place.scheme](place)
+    folder = Folder.of(job_folder)
+    return _LEASES[folder.scheme](folder)
 
 
-def driver_lives(job_folder: str | Path) -> bool:
+def driver_lives(job_folder: Where) -> bool:
     """True if a driver holds the job's lease."""
     return open_lease(job_folder).standing() is LeaseState.HELD
 
 
-def driver_or_engine_lives(job_folder: str | Path) -> bool:
+def driver_or_engine_lives(job_folder: Where) -> bool:
     """True if a process may still write to the job: its driver, or the engine of a killed driver."""
     return open_lease(job_folder).standing() is not LeaseState.FREE
 
 
-_LEASES: Mapping[Scheme, Callable[[StoragePlace], Lease]] = {Scheme.FILE: lambda place: LocalLease(place.path)}
+_LEASES: Mapping[Scheme, Callable[[Folder], Lease]] = {Scheme.FILE: lambda folder: LocalLease(folder.path)}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from tidegate.storages.local.storage import LocalStorage
-from tidegate.storages.schemes import Scheme, StoragePlace, place_of
+from tidegate.storages.schemes import Folder, Scheme, Where
 from tidegate.storages.storage import Storage
 
 
-def open_storage(where: str | Path) -> Storage:
+def open_storage(where: Where) -> Storage:
     """The storage with the root `where`: a path, or a URI. Sends no request to the storage yet.
 
     Raises SETTING_VALUE for a scheme without a storage.
     """
-    place = place_of(where)
-    return _STORAGES[place.scheme](place)
+    folder = Folder.of(where)
+    return _STORAGES[folder.scheme](folder)
 
 
-_STORAGES: Mapping[Scheme, Callable[[StoragePlace], Storage]] = {Scheme.FILE: lambda place: LocalStorage(place.path)}
+_STORAGES: Mapping[Scheme, Callable[[Folder], Storage]] = {Scheme.FILE: lambda folder: LocalStorage(folder.path)}

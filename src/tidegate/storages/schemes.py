@@ -3,10 +3,12 @@ opens something by it (`opening.py`, `leases.py`, `journals.py`, `checkpoints.py
 
 from __future__ import annotations
 
+import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from tidegate.core.errors import Code, TidegateError
@@ -20,30 +22,76 @@ class Scheme(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoragePlace:
-    """A scheme, and the place in it: for `file` an absolute path."""
+class Folder:
+    """A folder of a storage, as a value: `folder / "queries" / uid` is a folder below it. Nothing is opened.
+
+    `path` is absolute, and without escapes. `authority` is the part of the URI between `//` and the path: the server or
+    the bucket; empty for a local disk.
+    """
 
     scheme: Scheme
+    authority: str
     path: str
 
+    @classmethod
+    def of(cls, where: Where) -> Folder:
+        """The folder that a path or a URI names. A relative path counts from the working folder of this process.
 
-def place_of(where: str | Path) -> StoragePlace:
-    """The place that a path or a URI names.
+        Raises SETTING_VALUE for a scheme without a storage, and for a `file:` URI with the name of another machine.
+        """
+        if isinstance(where, Folder):
+            return where
+        found = None if isinstance(where, Path) else _SCHEME.match(where)
+        if found is None:
+            return cls(Scheme.FILE, "", str(Path(where).absolute()))
+        scheme = found[1] or found[2]
+        if scheme.lower() != Scheme.FILE.value:
+            raise _refused(f"the scheme {scheme}", str(where))
+        uri = urlsplit(str(where))
+        if uri.netloc not in ("", "localhost"):
+            raise _refused(f"the machine {uri.netloc}", str(where))
+        return cls(Scheme.FILE, "", str(Path(unquote(uri.path)).absolute()))
 
-    Raises SETTING_VALUE for a scheme without a storage, and for a `file:` URI with the name of another machine.
-    """
-    text = str(where)
-    found = _SCHEME.match(text)
-    if isinstance(where, Path) or found is None:
-        return StoragePlace(Scheme.FILE, str(Path(text).absolute()))
-    scheme = found[1] or found[2]
-    if scheme.lower() != Scheme.FILE.value:
-        raise _refused(f"the scheme {scheme}", text)
-    uri = urlsplit(text)
-    if uri.netloc not in ("", "localhost"):
-        raise _refused(f"the machine {uri.netloc}", text)
-    return StoragePlace(Scheme.FILE, str(Path(unquote(uri.path)).absolute()))
+    def __truediv__(self, name: str) -> Folder:
+        """The folder of this name below this one. `name` may have several parts, and is never absolute."""
+        return replace(self, path=posixpath.join(self.path, name))
 
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return posixpath.basename(self.path)
+
+    @property
+    def parent(self) -> Folder:
+        """The folder above this one."""
+        return replace(self, path=posixpath.dirname(self.path))
+
+    @property
+    def is_local(self) -> bool:
+        """True for a folder on a local disk."""
+        return self.scheme is Scheme.FILE
+
+    def local(self) -> Path:
+        """The path of a folder on a local disk.
+
+        Raises STORAGE_LOCAL_ONLY for other storages: for work that is built for a local disk only.
+        """
+        if not self.is_local:
+            raise TidegateError(
+                Code.STORAGE_LOCAL_ONLY,
+                expected="a folder on a local disk",
+                found=f"a folder of the storage `{self.scheme.value}:`",
+                where=str(self),
+            )
+        return Path(self.path)
+
+    def __str__(self) -> str:
+        """For messages and for `of`: the path on a local disk, otherwise the URI."""
+        return self.path if self.is_local else f"{self.scheme.value}://{self.authority}{self.path}"
+
+
+Where: TypeAlias = "str | Path | Folder"
+"""A place as a user names it (a path, or a URI), or as a `Folder`."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(?i:(file)):(?=/)")
 

@@ -69,6 +69,28 @@ class Losing(MemoryStorage):
         return aside
 
 
+class Sweeping(MemoryStorage):
+    """A clear that takes the begin of a name for a folder."""
+
+    def clear(self, folder: str) -> None:
+        for key in [key for key in self._memory.records if key.startswith(folder)]:
+            self.delete(key)
+
+
+class Flat(MemoryStorage):
+    """Folders that are the records, too."""
+
+    def folders(self, folder: str) -> Names:
+        return sorted({*super().folders(folder), *self.list(folder)})
+
+
+class Forceful(MemoryStorage):
+    """A folder is removed with what is in it."""
+
+    def delete_folder(self, folder: str) -> None:
+        self.clear(folder)
+
+
 @pytest.mark.parametrize(
     ("flawed", "test"),
     [
@@ -78,6 +100,9 @@ class Losing(MemoryStorage):
         (OnePage, "test_a_list_has_every_record_of_a_large_folder"),
         (ByPrefix, "test_a_list_has_the_records_of_one_folder_only_in_order"),
         (InParts, "test_a_reader_sees_the_old_content_or_the_new_one_and_nothing_between"),
+        (Sweeping, "test_a_cleared_folder_is_gone_with_all_below_it_and_nothing_beside_it"),
+        (Flat, "test_the_folders_in_a_folder_are_told_from_its_records"),
+        (Forceful, "test_an_empty_folder_goes_and_a_folder_with_a_record_stays"),
         (Losing, "test_what_is_set_aside_keeps_its_content_and_frees_its_name"),
     ],
 )

@@ -60,6 +60,12 @@ class Storage(Protocol):
         """
         ...
 
+    def note(self, name: str, data: bytes) -> None:
+        """Like `replace`, but a power loss may lose or tear the content: for what is only shown, such as the status of
+        a running job. A reader still sees the old or the new content.
+        """
+        ...
+
     def read(self, name: str) -> bytes | None:
         """The content of `name`, None if it is absent. It sees every put and replace that has returned, on any
         machine.
@@ -83,8 +89,37 @@ class Storage(Protocol):
         """
         ...
 
+    def folders(self, folder: str) -> Names:
+        """The names of the folders directly in `folder`, sorted; [] if the folder is absent.
+
+        In a store without folders these are the names up to the next `/` below which there is a record.
+        """
+        ...
+
     def delete(self, name: str) -> None:
-        """Remove `name`; no error if it is absent. Not durable: after a power loss the file may exist again."""
+        """Remove `name`; no error if it is absent. Not durable: after a power loss the file may exist again, unless
+        `settle` was called.
+        """
+        ...
+
+    def delete_folder(self, folder: str) -> None:
+        """Remove an empty folder. No error if it is absent, or if there is something in it: then it stays. A store
+        without folders does nothing.
+        """
+        ...
+
+    def clear(self, folder: str) -> None:
+        """Remove `folder` and all below it; no error if it is absent. Only while no process writes there.
+
+        A store that can rename a folder removes it from its name at once, so that no part of it is ever found. Any
+        other store removes one record after the other; the next call completes the work of a killed process.
+        """
+        ...
+
+    def settle(self, folder: str) -> None:
+        """Make every `delete` directly in `folder` durable that has returned. A store with durable deletes does
+        nothing.
+        """
         ...
 
     def set_aside(self, name: str) -> str | None:

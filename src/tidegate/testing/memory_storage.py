@@ -45,6 +45,9 @@ class MemoryStorage:
         with self._memory.lock:
             self._memory.records[self._name(name)] = data, time.time()
 
+    def note(self, name: str, data: bytes) -> None:
+        self.replace(name, data)
+
     def read(self, name: str) -> bytes | None:
         found = self._memory.records.get(self._name(name))
         return None if found is None else found[0]
@@ -57,14 +60,25 @@ class MemoryStorage:
         return None if found is None else RecordStat(len(found[0]), found[1])
 
     def list(self, folder: str) -> Names:
-        prefix = f"{self._name(folder)}/" if folder else self._root
-        with self._memory.lock:
-            names = [key.removeprefix(prefix) for key in self._memory.records if key.startswith(prefix)]
-        return sorted(name for name in names if "/" not in name)
+        return sorted(name for name in self._below(folder) if "/" not in name)
+
+    def folders(self, folder: str) -> Names:
+        return sorted({name.partition("/")[0] for name in self._below(folder) if "/" in name})
 
     def delete(self, name: str) -> None:
         with self._memory.lock:
             self._memory.records.pop(self._name(name), None)
+
+    def delete_folder(self, folder: str) -> None:
+        self._name(folder)  # there are no folders in memory
+
+    def clear(self, folder: str) -> None:
+        with self._memory.lock:
+            for name in self._below(folder):
+                self.delete(f"{folder}/{name}")
+
+    def settle(self, folder: str) -> None:
+        self._name(folder)
 
     def set_aside(self, name: str) -> str | None:
         folder, slash, file = name.rpartition("/")
@@ -80,6 +94,12 @@ class MemoryStorage:
 
     def remove_leftovers(self, folder: str, of: str = "") -> None:
         self._name(folder)  # a put in memory leaves nothing
+
+    def _below(self, folder: str) -> Names:
+        """The names of all records below `folder`, relative to it."""
+        prefix = f"{self._name(folder)}/" if folder else self._root
+        with self._memory.lock:
+            return [key.removeprefix(prefix) for key in self._memory.records if key.startswith(prefix)]
 
     def _name(self, name: str) -> str:
         demand_below(name)

@@ -171,6 +171,47 @@ class StorageContract(ABC):
             storage.delete(f"runs/{number}")
             demand(str(number) not in other.list("runs"), "and no record that was deleted before")
 
+    def test_the_folders_in_a_folder_are_told_from_its_records(self) -> None:
+        storage = self.open()
+        for name in ("words/job.json", "words/queries/count/g1/start", "words/queries/count/g10/start", "top"):
+            storage.put_if_absent(name, b"")
+        for each in (storage, self.open()):
+            demand(each.folders("") == ["words"], f"a record is no folder: {each.folders('')}")
+            demand(each.folders("words") == ["queries"], f"only the folders directly in it: {each.folders('words')}")
+            demand(each.folders("words/queries/count") == ["g1", "g10"], "sorted")
+            demand(each.folders("word") == [], "the begin of a folder's name is no folder")
+            demand(each.folders("none") == [], "a folder that is absent has none")
+
+    def test_a_note_replaces_the_whole_content(self) -> None:
+        for data in (b"one, which is longer", b"two"):
+            self.open().note("words/beat.json", data)
+            demand(self.open().peek("words/beat.json") == data, "each opening sees the newest note")
+        demand(self.open().list("words") == ["beat.json"], "and a note leaves no other file")
+
+    def test_a_cleared_folder_is_gone_with_all_below_it_and_nothing_beside_it(self) -> None:
+        storage = self.open()
+        for name in ("words/queries/a/g1/start", "words/queries/a/7", "words/queries2/7", "words/queries.json"):
+            storage.put_if_absent(name, b"content")
+        storage.clear("words/queries")
+        storage.clear("words/queries")
+        demand(self.open().read("words/queries/a/g1/start") is None, "a record below is gone")
+        demand(self.open().folders("words") == ["queries2"], f"the folder is gone: {self.open().folders('words')}")
+        demand(self.open().list("words") == ["queries.json"], "what is beside it stays")
+        storage.put_if_absent("words/queries/a/7", b"again")
+        demand(self.open().folders("words/queries/a") == [], "its name is free, and nothing comes back")
+        demand(self.open().list("words/queries/a") == ["7"], "a new record is alone there")
+
+    def test_an_empty_folder_goes_and_a_folder_with_a_record_stays(self) -> None:
+        storage = self.open()
+        storage.put_if_absent("checkpoints/3/manifest", b"")
+        storage.delete_folder("checkpoints/3")
+        demand(self.open().list("checkpoints/3") == ["manifest"], "a record keeps its folder")
+        storage.delete("checkpoints/3/manifest")
+        storage.settle("checkpoints/3")
+        storage.delete_folder("checkpoints/3")
+        storage.delete_folder("checkpoints/3")
+        demand(self.open().folders("checkpoints") == [], "an empty folder is gone; a second time is no error")
+
     def test_a_folder_below_is_the_same_storage_under_longer_names(self) -> None:
         storage = self.open()
         query = storage.below("queries/words").below("g1")

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from tidegate.disk.durable import Trust, ensure_folder, sync_folder, write_synced
+from tidegate.disk.durable import Trust, ensure_folder, remove_folder, sync_folder, write_synced
 from tidegate.storages.storage import Names, RecordStat, demand_below
 
 FileVersion: TypeAlias = tuple[int, int, int, int]
@@ -51,6 +51,19 @@ class LocalStorage:
             with _temporary_file(target, data) as temporary:
                 os.replace(temporary, target)
             self._settle(target)
+
+    def note(self, name: str, data: bytes) -> None:
+        target = self.path(name)
+        temporary = target.with_name(f".{target.name}{_TEMPORARY_SUFFIX}")
+        with self._trust.over(target, "write a file"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                temporary.write_bytes(data)
+                os.replace(temporary, target)
+            except OSError:
+                with suppress(OSError):  # a failed write must not hide the original error
+                    temporary.unlink()
+                raise
 
     def read(self, name: str) -> bytes | None:
         target = self.path(name)
@@ -94,11 +107,35 @@ class LocalStorage:
             self._durable[path] = found
         return sorted(found)
 
+    def folders(self, folder: str) -> Names:
+        path = self.path(folder)
+        with Trust().over(path, "list a folder"):
+            try:
+                with os.scandir(path) as entries:
+                    return sorted(entry.name for entry in entries if entry.is_dir())
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
     def delete(self, name: str) -> None:
         target = self.path(name)
         with self._trust.over(target, "remove a file"):
             self._durable.get(target.parent, {}).pop(target.name, None)
             target.unlink(missing_ok=True)
+
+    def delete_folder(self, folder: str) -> None:
+        path = self.path(folder)
+        with suppress(OSError):  # there is something in it, or it is gone
+            path.rmdir()
+
+    def clear(self, folder: str) -> None:
+        path = self.path(folder)
+        with self._trust.over(path, "remove a folder"):
+            remove_folder(path)
+
+    def settle(self, folder: str) -> None:
+        path = self.path(folder)
+        with self._trust.over(path, "remove files"):
+            sync_folder(path)
 
     def set_aside(self, name: str) -> str | None:
         target = self.path(name)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from tests.integration.place import Place, wait_until_finished
+from tests.integration.place import Place, run, wait_until_finished
 from tidegate import FileSink
+from tidegate.spark import planning
 from tidegate.spark.local_files import local_files_conf
 
 _FAULTS_OF_ENDED_CHILDREN = 8
@@ -33,6 +35,19 @@ def test_spark_starts_no_process_for_the_files_of_an_epoch(place: Place, backend
     finally:
         handle.stop()
     assert set(ended[1:]) == {ended[0]}
+
+
+def test_all_queries_of_a_job_get_settings_that_are_read_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Mock(wraps=local_files_conf)
+    monkeypatch.setattr(planning, "local_files_conf", read)
+    place.write("sea")
+    job = place.job()
+    words = place.words(job)
+    for uid in ("first", "second"):
+        job.query(uid, words, sinks=[FileSink(f"{uid}-out", place.folder / uid, format="json")])
+    run(job)
+    assert [place.words_out(uid) for uid in ("first", "second")] == [{0: ["sea"]}] * 2
+    assert read.call_count == 1
 
 
 def test_rights_are_those_that_hadoop_sets(spark: SparkSession, tmp_path: Path) -> None:

@@ -205,11 +205,19 @@ def test_a_module_beside_the_program_is_found_from_any_folder_and_in_tasks(tmp_p
     (place / "in" / "0.json").write_text('{"word": "sea"}\n')
     (place / "words.py").write_text("def shout(word):\n    return word.upper()\n")
     (place / "app.py").write_text(BESIDE.format(folder=place))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    (place / "bin").mkdir()
+    (place / "bin" / "python3").write_text("#!/bin/sh\nexit 1\n")  # not the program's Python, and no task's
+    (place / "bin" / "python3").chmod(0o755)
+    path = os.pathsep.join([str(place / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    variables = {**environment(), "PATH": path}
+    if command == ["spark-submit"]:
+        variables["PYSPARK_PYTHON"] = sys.executable
+    else:
+        variables.pop("PYSPARK_PYTHON", None)
     done = subprocess.run(
         [*command, str(place / "app.py")],
         cwd=elsewhere,
-        env={**environment(), "PATH": path, "PYSPARK_PYTHON": sys.executable},
+        env=variables,
         capture_output=True,
         text=True,
         check=False,

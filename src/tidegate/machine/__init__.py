@@ -1,1 +1,1 @@
-"""Requirements of Spark on this machine: Java, its class archive, a named user."""
+"""What Spark requires: Java, its class archive, jars, a named user, a master."""

@@ -76,7 +76,7 @@ class Job:
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()
         self._operators: set[str] = set()
-        """Uids of stateful operators; those of a DataFrame that several queries go on from stand in each of them."""
+        """Uids of stateful operators. Queries that share a DataFrame share the uids of its operators."""
         self._inputs: dict[str, DeclaredSource] = {}
         self._queries: list[DeclaredQuery] = []
         self._fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = {}

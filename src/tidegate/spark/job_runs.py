@@ -46,8 +46,9 @@ class WaitingQuery:
 
 
 def time_of_restart(failed_at: float | None, ended_at: float, pause: float) -> float:
-    """When the next run may begin: after the pause since the failure, of which the end of the failed run is a part, and
-    never before that end. All are times of the monotonic clock. `failed_at`: None if it is not known.
+    """When the next run may begin: `pause` seconds after the failure, and not before the failed run has ended.
+
+    All times are of the monotonic clock. `failed_at`: None if it is not known; then the pause counts from the end.
     """
     return max(ended_at, (ended_at if failed_at is None else failed_at) + pause)
 

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from tidegate.spark.compiled import define_beside
-from tidegate.spark.session import has_one_jvm
+from tidegate.spark.session import master_of
 
 _FILES = "fs.file.impl"
 _CONTEXT = "fs.AbstractFileSystem.file.impl"
@@ -31,7 +31,7 @@ def local_files_conf(session: SparkSession) -> dict[str, str]:
     classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
     given = classic.sessionState().newHadoopConf()
     usual = given.get(_FILES) is None and given.get(_CONTEXT) == _USUAL_CONTEXT
-    if not usual or not has_one_jvm(session):
+    if not usual or not master_of(session).is_one_jvm:
         return {}
     loader = classic.getClass().getClassLoader()
     try:

@@ -4,6 +4,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -31,17 +32,26 @@ from tidegate.spark.supervised import start_moves
 def plan_job(job: DeclaredJob, record: JobRecord, sources: JobSources) -> JobPlan:
     """The plan of a job's start in the generation of `record`: all its queries, sources and sinks."""
     sources.begin_again()
+    conf = _conf(job)
     return JobPlan(
         record=record,
         folder=job.folder,
         session=job.session,
         settings=job.settings,
-        queries=tuple(_with_operators(job, _plan(job, each, record, sources), each) for each in job.queries),
+        queries=tuple(_with_operators(job, _plan(job, each, record, sources, conf), each) for each in job.queries),
         compare_source=sources.compare,
     )
 
 
-def _plan(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources: JobSources) -> QueryPlan:
+def _conf(job: DeclaredJob) -> Mapping[str, str]:
+    """Spark's settings for each query of the job. They are read once, because that takes several calls into the JVM."""
+    partitions = partitions_of(job.settings, job.session, local=is_local(job.session))
+    return {**query_conf(job.settings, partitions), **local_files_conf(job.session)}
+
+
+def _plan(
+    job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources: JobSources, conf: Mapping[str, str]
+) -> QueryPlan:
     settings, mode = job.settings, job.settings.checkpointing_mode
     place = job.folder / QUERIES / declared.uid
     query = _query(job, declared, record, sources)
@@ -54,10 +64,7 @@ def _plan(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources:
         sinks={sink.uid: sink for sink in declared.sinks},
         folder=folder,
         store=STORES[settings.state_backend],
-        conf={
-            **query_conf(settings, partitions_of(settings, job.session, local=is_local(job.session))),
-            **local_files_conf(job.session),
-        },
+        conf=conf,
         monitors=partial(sources.monitors, declared),
         verify=partial(sources.verify, declared),
         timeout_seconds=settings.checkpointing_timeout,

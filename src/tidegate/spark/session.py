@@ -6,13 +6,11 @@ Also takes the JVM's half of the local lease.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,14 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.machine.java import require_java
+from tidegate.machine.masters import Master
 from tidegate.machine.user import user_name
 from tidegate.settings.config import Settings
 from tidegate.settings.kinds import Backend
 from tidegate.spark.callbacks import listen_to
 from tidegate.spark.early_jvm import end_early, environment_of_a_jvm, launched_jvm
 from tidegate.spark.early_workers import start_workers
+from tidegate.spark.get_ahead import OF_THE_FIRST_CALL, import_meanwhile
 from tidegate.spark.jvm_output import log_options, make_room_for_log, quiet_start, spark_log
 from tidegate.spark.jvm_signals import outlive_sigterm
 from tidegate.spark.program_modules import let_tasks_import
@@ -57,10 +57,9 @@ def open_session(name: str, settings: Settings) -> SparkSession:
         return adopt_session(active, settings.state_backend)
     require_java()
     user_name()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = spark_log(Path(settings.checkpointing_dir).absolute() / name, os.environ)
     options = log_options(log, os.environ)
-    threading.Thread(target=_import_meanwhile, name="tidegate-imports", daemon=True).start()
+    import_meanwhile(OF_THE_FIRST_CALL)
     with environment_of_a_jvm(options), quiet_start(os.environ, log if options else None, launched_jvm):
         builder = SparkSession.builder
         for key, value in _suited_to_short_epochs(name).items():
@@ -72,12 +71,6 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     if partitions is not None:
         session.conf.set(PARTITIONS_KEY, str(partitions))
     return _made_ready(session)
-
-
-def _import_meanwhile() -> None:
-    """Import what pyspark imports with its first call into the JVM (pandas is among it), while the JVM starts."""
-    with suppress(ImportError):
-        import_module("pyspark.testing.utils")
 
 
 def _suited_to_short_epochs(name: str) -> dict[str, str]:
@@ -92,7 +85,8 @@ def _suited_to_short_epochs(name: str) -> dict[str, str]:
         **_KEPT_FOR_THE_PAGE,
         **_worker_sockets(),
     }
-    if _is_local(said.get("spark.master", wanted["spark.master"])):  # elsewhere tidegate may come with the job's files
+    master = Master.of(said.get("spark.master", wanted["spark.master"]))
+    if master.is_this_machine:  # elsewhere tidegate may come with the job's files
         wanted[DAEMON_KEY] = MODULE
     missing = {key: value for key, value in wanted.items() if not said.contains(key)}
     # A JVM of our own has these two already, as options of the shell.
@@ -159,16 +153,12 @@ def _made_ready(session: SparkSession) -> SparkSession:
 
 def is_local(session: SparkSession) -> bool:
     """True if all tasks run on this machine."""
-    return _is_local(session.sparkContext.master or "")
+    return master_of(session).is_this_machine
 
 
-def has_one_jvm(session: SparkSession) -> bool:
-    """True if the tasks run in the driver's JVM."""
-    return re.match(r"local(\[|$)", session.sparkContext.master or "") is not None
-
-
-def _is_local(master: str) -> bool:
-    return re.match(r"local(\[|$|-cluster)", master) is not None
+def master_of(session: SparkSession) -> Master:
+    """The kind of master that the session runs with."""
+    return Master.of(session.sparkContext.master or "")
 
 
 def lives(session: SparkSession) -> bool:

@@ -33,6 +33,7 @@ def grounds_of(
     restore: JobRestore | None,
 ) -> dict[str, Ground]:
     """For each source that queries read, by uid: what this start gives it."""
+    kept = epochs_kept(query_conf(settings))
     return {
         uid: Ground(
             session=session,
@@ -40,7 +41,7 @@ def grounds_of(
             where=f"job {job}, source {uid}",
             readers=names,
             retained=settings.checkpointing_retained,
-            epochs_kept=epochs_kept(query_conf(settings)),
+            epochs_kept=kept,
             bounded=until is Until.CAUGHT_UP,
             oldest=partial(oldest_positions, folder, names),
             saved=None if restore is None else restore.saved_log(uid),

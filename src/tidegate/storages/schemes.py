@@ -1,10 +1,12 @@
 """Which kind of storage a path or URI names: a closed set. A new one is a member here and an entry in each table that
-opens something by it (`opening.py`, `leases.py`, `journals.py`, `checkpoints.py` beside this file)."""
+opens something by it (`opening.py`, `leases.py`, `journals.py`, `checkpoints.py` beside this file); its spellings are
+entries in the table of parsers below."""
 
 from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -45,12 +47,10 @@ class Folder:
         if found is None:
             return cls(Scheme.FILE, "", str(Path(where).absolute()))
         scheme = found[1] or found[2]
-        if scheme.lower() != Scheme.FILE.value:
+        parse = _PARSERS.get(scheme.lower())
+        if parse is None:
             raise _refused(f"the scheme {scheme}", str(where))
-        uri = urlsplit(str(where))
-        if uri.netloc not in ("", "localhost"):
-            raise _refused(f"the machine {uri.netloc}", str(where))
-        return cls(Scheme.FILE, "", str(Path(unquote(uri.path)).absolute()))
+        return parse(str(where))
 
     def __truediv__(self, name: str) -> Folder:
         """The folder of this name below this one. `name` may have several parts, and is never absolute."""
@@ -94,6 +94,17 @@ Where: TypeAlias = "str | Path | Folder"
 """A place as a user names it (a path, or a URI), or as a `Folder`."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(?i:(file)):(?=/)")
+
+
+def _of_a_file(uri: str) -> Folder:
+    parts = urlsplit(uri)
+    if parts.netloc not in ("", "localhost"):
+        raise _refused(f"the machine {parts.netloc}", uri)
+    return Folder(Scheme.FILE, "", str(Path(unquote(parts.path)).absolute()))
+
+
+_PARSERS: Mapping[str, Callable[[str], Folder]] = {Scheme.FILE.value: _of_a_file}
+"""The folder that a URI names, by its scheme in lower case. Several spellings may name one storage."""
 
 
 def _refused(found: str, where: str) -> TidegateError:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import mmap
 import os
-import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
+
+from bench.repeated import repeated
 
 SAMPLE_SECONDS = 0.1
 _SESSION, _USER, _SYSTEM, _BEGUN, _RESIDENT = 3, 11, 12, 19, 21
@@ -72,21 +73,9 @@ class Footprint:
 @contextmanager
 def footprint_of(session: int) -> Generator[Footprint]:
     """Sample the processes of a session for the time of a `with`. Read it when the `with` is over."""
-    footprint, over = Footprint(), threading.Event()
-
-    def sample() -> None:
-        others: set[int] = set()
-        while not over.is_set():
-            footprint.add(living_of(session, others))
-            over.wait(SAMPLE_SECONDS)
-
-    thread = threading.Thread(target=sample, name="footprint", daemon=True)
-    thread.start()
-    try:
+    footprint, others = Footprint(), set[int]()
+    with repeated(lambda: footprint.add(living_of(session, others)), SAMPLE_SECONDS):
         yield footprint
-    finally:
-        over.set()
-        thread.join()
 
 
 def living_of(session: int, others: set[int]) -> dict[int, Sample]:

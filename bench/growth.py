@@ -1,6 +1,6 @@
 """How a driver and what it leaves behind grow between two epochs.
 
-Memory is taken after a collection in both processes, as the smallest of some looks, because epochs go on meanwhile; in
+Memory is taken after a collection in both processes, as the smallest of some looks, because epochs run meanwhile; in
 the JVM it is what the collector itself says was left. Workers are not told to collect: theirs is the largest resident
 size of any of them.
 """

@@ -1,4 +1,4 @@
-"""How fast state is written into a canonical savepoint, and a job goes on from one: rows, and bytes of keys and values.
+"""How fast state is written into a canonical savepoint, and a job starts from one: rows, and bytes of keys and values.
 
 The bytes are those of the columns as they are in memory, not those of Spark's files or of Parquet, which are smaller.
 Both times end with everything on the disk. The job stands still, and Spark reads files that were just read. A restore

@@ -2,17 +2,17 @@
 
 The job is that of the savepoints: 1 GB of state, ten rows an epoch, the next epoch at once. Spark is told to take no
 snapshot before all keys are there, so that the first one is the whole state; its upload is seen in the state's folder,
-from the first new file to the archive that completes it. The baseline are epochs of the same run beside which nothing
-was uploaded: of as many as there were beside the upload, the longest one, and of several such groups the median.
+from the first new file to the archive that completes it. The longest epoch beside the upload is compared with epochs of
+the same run beside which nothing was uploaded. These are divided into groups of the same number of epochs; the baseline
+is the median of the longest epochs of the groups.
 
-Then the job goes on with `state.changelog = false`, where every epoch takes a snapshot and uploads it before it ends.
+Then the job resumes with `state.changelog = false`: every epoch takes a snapshot and uploads it before it ends.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +22,7 @@ from statistics import median
 
 from bench.figures import Better, Figure
 from bench.job_folder import parts_of
+from bench.repeated import repeated
 from bench.savepoint_job import FILLED, JOB, KEYS, QUICK_KEYS, job_of, wait_for_done
 from bench.seen import Seen, told
 from bench.session import own_session
@@ -114,19 +115,9 @@ class Uploads:
 @contextmanager
 def uploads_in(folder: Path) -> Generator[Uploads]:
     """Watched for the time of a `with`."""
-    uploads, over = Uploads(folder), threading.Event()
-
-    def watch() -> None:
-        while not over.wait(_LOOK_SECONDS):
-            uploads.look(time.time())
-
-    watcher = threading.Thread(target=watch, name="uploads", daemon=True)
-    watcher.start()
-    try:
+    uploads = Uploads(folder)
+    with repeated(lambda: uploads.look(time.time()), _LOOK_SECONDS):
         yield uploads
-    finally:
-        over.set()
-        watcher.join()
 
 
 def spans_of(begun: Mapping[int, float], first: int) -> list[tuple[float, float]]:
@@ -143,9 +134,10 @@ def parted(spans: Sequence[tuple[float, float]], uploads: Sequence[Upload]) -> t
 
 
 def longest(name: str, what: str, beside: Sequence[float], alone: Sequence[float]) -> Figure:
-    """The longest of `beside`, against the median of the longest of groups of as many of `alone`.
+    """The longest of `beside`, compared with the baseline: `alone` is divided into groups of the same number of epochs,
+    and the baseline is the median of the longest epochs of the groups.
 
-    Raises ValueError where one of them is empty: nothing was uploaded, or all the time.
+    Raises ValueError if one of them is empty: nothing was uploaded, or all the time.
     """
     if not beside or not alone:
         raise ValueError(f"{len(beside)} epochs beside an upload and {len(alone)} without: nothing to compare")
@@ -154,7 +146,7 @@ def longest(name: str, what: str, beside: Sequence[float], alone: Sequence[float
     usual = median(groups)
     return Figure(
         name=name,
-        what=f"the longest epoch {what}; baseline: the longest of as many epochs without an upload",
+        what=f"the longest epoch {what}; baseline: the longest of the same number of epochs without an upload",
         value=round(max(beside) / usual, 2),
         unit="x",
         better=Better.LOWER,

@@ -81,8 +81,8 @@ def figures(name: str, backend: str, keys: tuple[int, int], runs: Sequence[tuple
     return [
         Figure(
             name=f"{name}-{of_many}" if of_few == of_many else f"{name}-both",
-            what=f"time of an epoch, {backend}: {keys[1]:,} keys in state of which it changes {of_many:,}; "
-            f"baseline: {keys[0]:,} keys of which it changes {of_few:,}",
+            what=f"time of an epoch that changes {of_many:,} of {keys[1]:,} keys in state, {backend}; "
+            f"baseline: one that changes {of_few:,} of {keys[0]:,} keys",
             value=round(median(m.epoch_ms[of_many] for _, m in runs) / median(f.epoch_ms[of_few] for f, _ in runs), 2),
             unit="x",
             better=Better.LOWER,

@@ -65,7 +65,7 @@ def test_an_epoch_is_beside_an_upload_if_any_part_of_it_is() -> None:
     assert parted(spans, []) == ([], [1.0, 1.5, 0.5])
 
 
-def test_the_longest_epoch_is_compared_with_the_longest_of_as_many() -> None:
+def test_the_longest_epoch_is_compared_with_the_longest_of_the_same_number_of_epochs() -> None:
     figure = longest("n", "beside it", [0.1, 0.24], [0.1, 0.2, 0.1, 0.1, 0.3, 0.1, 9.0])
     assert (figure.value, figure.is_met) == (1.2, True)
     assert figure.medians()["baseline longest ms"] == 200.0

@@ -28,7 +28,7 @@ def markdown_table(suite: str) -> str:
         "|---|---|---|---|---|",
         *(_row(figure) for figure in results.figures),
         "",
-        f"Medians of {results.rounds} rounds, {results.measured}; {_where(results.machine)}.",
+        f"{_rounds(results).capitalize()}, {results.measured}; {_where(results.machine)}.",
     ]
     return "\n".join(lines)
 
@@ -46,8 +46,7 @@ def table_of_all(suites: Iterable[str]) -> str:
     kept = {suite: results for suite in suites if (results := newest(suite)) is not None}
     rows = [(suite, *_cells(figure)) for suite, results in kept.items() for figure in results.figures]
     told = [
-        f"{suite}: {results.measured}, medians of {results.rounds} rounds; {_where(results.machine)}"
-        for suite, results in kept.items()
+        f"{suite}: {results.measured}, {_rounds(results)}; {_where(results.machine)}" for suite, results in kept.items()
     ]
     return "\n".join([_aligned([("suite", *_HEADER), *rows]), "", *told])
 
@@ -68,6 +67,10 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
+
+
+def _rounds(results: Results) -> str:
+    return "one round" if results.rounds == 1 else f"medians of {results.rounds} rounds"
 
 
 def _where(machine: Machine) -> str:

@@ -5,35 +5,49 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 
 import pytest
 
+from tests.support.clock import SimulatedClock
 from tidegate.storages.lease import HeldLease, Lease
 from tidegate.storages.leases import open_lease
 from tidegate.storages.local.locks import DRIVER_LOCK
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
+from tidegate.storages.terms.here import Here
+from tidegate.storages.terms.lease import HeldTerm, TermsLease
+from tidegate.storages.terms.records import LEASE, Released, Term, encoded, name_of, newest_of, remove_below
 from tidegate.testing.contract_parts import ContractBroken
 from tidegate.testing.lease_contract import LeaseContract
-from tidegate.testing.memory_lease import MemoryHeld, MemoryLease, Terms
+from tidegate.testing.memory_storage import Memory, MemoryStorage
 
 _HOLD = """
 import sys
 from tidegate.storages.leases import open_lease
-held = open_lease(sys.argv[1]).take(sys.argv[2], 0)
-print("held", flush=True)
-sys.stdin.read()
+from tidegate.storages.opening import open_storage
+from tidegate.storages.renewal import renewing
+from tidegate.storages.terms.lease import TermsLease
+folder, job, timeout = sys.argv[1:]
+lease = TermsLease(open_storage(folder), float(timeout)) if timeout else open_lease(folder)
+held = lease.take(job, 0)
+with renewing(held):
+    print("held", flush=True)
+    sys.stdin.read()
 """
 
 
-class TestLocalLease(LeaseContract):
-    def open(self) -> Lease:
-        return open_lease((self.folder / "job").as_uri())
+class BesideAProcess(LeaseContract):
+    """The other driver is another process."""
+
+    timeout = ""
 
     @contextmanager
     def another_driver(self) -> Generator[Callable[[], None]]:
-        command = [sys.executable, "-c", _HOLD, str(self.folder / "job"), self.job]
+        command = [sys.executable, "-c", _HOLD, str(self.folder / "job"), self.job, self.timeout]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             try:
                 assert process.stdout is not None
@@ -42,8 +56,34 @@ class TestLocalLease(LeaseContract):
             finally:
                 process.kill()
 
+    @abstractmethod
+    def take_away(self, held: HeldLease) -> None: ...
+
+
+class TestLocalLease(BesideAProcess):
+    def open(self) -> Lease:
+        return open_lease((self.folder / "job").as_uri())
+
     def take_away(self, held: HeldLease) -> None:
         os.unlink(self.folder / "job" / DRIVER_LOCK)
+
+
+class TestTermsOnADisk(BesideAProcess):
+    """Terms in files, with the clock of the machine."""
+
+    timeout = "2"
+    races = 5
+
+    def open(self) -> Lease:
+        return TermsLease(open_storage(self.folder / "job"), float(self.timeout))
+
+    def take_away(self, held: HeldLease) -> None:
+        """Another process has taken it, and has ended."""
+        storage = open_storage(self.folder / "job").below(LEASE)
+        number = newest_of(storage.list("")) + 1
+        term = Term(holder=held.holder, token="another", timeout_seconds=2)
+        assert storage.put_if_absent(name_of(Term, number), encoded(term))
+        assert storage.put_if_absent(name_of(Released, number), encoded(Released(token="another")))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -54,50 +94,62 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 class OnTerms(LeaseContract):
     """On terms and beats in memory."""
 
-    terms: Terms
+    patience_seconds = 15.0
 
     @pytest.fixture(autouse=True)
     def _terms(self) -> None:
-        self.terms = Terms()
+        self.begin()
+
+    def begin(self) -> None:
+        self.clock = SimulatedClock()
+        self.storage: Storage = MemoryStorage(Memory())
+        self.here = Here(self.clock.now, self.clock.sleep)
 
     def open(self) -> Lease:
-        return MemoryLease(self.terms)
+        return TermsLease(self.storage, 10, here=self.here)
 
     @contextmanager
     def another_driver(self) -> Generator[Callable[[], None]]:
-        MemoryLease(self.terms, process=os.getpid() + 1).take(self.job, self.terms.timeout_seconds)
+        another = Here(self.clock.now, self.clock.sleep, lambda: os.getpid() + 1)
+        TermsLease(self.storage, 10, here=another).take(self.job, self.patience_seconds)
         yield lambda: None  # it renews no more
 
     def take_away(self, held: HeldLease) -> None:
-        self.terms.now += self.terms.timeout_seconds
+        self.clock.sleep(10)
 
 
-class TestMemoryLease(OnTerms):
+class TestTermsLease(OnTerms):
     pass
 
 
 # --- the suite finds what is wrong -------------------------------------------------------------------------
 
 
-class Blind(MemoryHeld):
+class Blind(HeldTerm):
     """A holder that never looks whether it still is one."""
 
     def lost(self) -> None:
         return None
 
+    def lost_here(self) -> None:
+        return None
 
-class Grasping(MemoryHeld):
+
+class Grasping(HeldTerm):
     """A holder whose renewal takes the place of a newer term."""
 
     def renew(self) -> None:
-        del self._terms.taken[self._number + 1 :]
+        remove_below(self._storage, 10)
+        self._storage.put_if_absent(name_of(Term, 10), encoded(self._term))
 
 
-class Careless(MemoryHeld):
+class Careless(HeldTerm):
     """A holder that releases whatever term is the newest."""
 
     def release(self) -> None:
-        self._terms.taken[-1].released = True
+        number = newest_of(self._storage.list(""))
+        self._storage.put_if_absent(name_of(Released, number), encoded(Released(token=self._term.token)))
+        super().release()
 
 
 @pytest.mark.parametrize(
@@ -110,17 +162,18 @@ class Careless(MemoryHeld):
         (Careless, "test_a_holder_that_has_lost_it_takes_nothing_from_the_next"),
     ],
 )
-def test_the_suite_finds_a_lease_that_breaks_it(flawed: type[MemoryHeld], test: str) -> None:
-    class Flawed(MemoryLease):
-        def take(self, job: str, patience_seconds: float) -> MemoryHeld:
-            super().take(job, patience_seconds)
-            return flawed(self._terms, len(self._terms.taken) - 1)
+def test_the_suite_finds_a_lease_that_breaks_it(flawed: type[HeldTerm], test: str) -> None:
+    class Flawed(TermsLease):
+        def take(self, job: str, patience_seconds: float) -> HeldTerm:
+            held = super().take(job, patience_seconds)
+            held.__class__ = flawed
+            return held
 
     class Suite(OnTerms):
         def open(self) -> Lease:
-            return Flawed(self.terms)
+            return Flawed(self.storage, 10, here=self.here)
 
     suite = Suite()
-    suite.terms = Terms()
+    suite.begin()
     with pytest.raises((ContractBroken, pytest.fail.Exception)):
         getattr(suite, test)()

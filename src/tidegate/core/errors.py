@@ -199,6 +199,7 @@ class Code(Enum):
         "after an event in this process it cannot run a query again (an epoch with hashmap state was cut off, or"
         " Spark's calls are no longer received): the next run needs a new process",
     )
+    LEASE_LOST = ("TG-LEASE-LOST", Remedy.RESTART, "this driver no longer holds the lease of its job; it stops")
     RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
     EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")
     EPOCH_FAILED = ("TG-EPOCH-FAILED", Remedy.RESTART, "an epoch failed before it was decided; its input comes again")

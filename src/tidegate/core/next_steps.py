@@ -29,6 +29,10 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
         "check version and network; where a mirror is needed, install Maven and name it in Maven's settings"
     ),
     "TG-PROGRAM-FAILED": "mend the program at that line, where the traceback above ends, then start again",
+    "TG-LEASE-LOST": (
+        "start the job again (`tidegate run` does by itself) once its storage can be reached; if another driver has"
+        " taken over, nothing: it continues the job"
+    ),
     "TG-RUN-SUPERSEDED": "nothing: the newer run continues this query",
     "TG-EPOCH-FINISHED": "start the job again (`tidegate run` does by itself): recovery restores Spark's log",
     "TG-EPOCH-STUCK": "end this process, then start again: until then it keeps the job's locks",

@@ -15,6 +15,9 @@ import msgspec
 
 from tidegate.core.errors import TidegateError
 
+LEASE_TIMEOUT_SECONDS = 30.0
+"""`lease.timeout`, if it is not set: of commands, too."""
+
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """The current or last holder of a job's lease."""
@@ -30,7 +33,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 class LeaseState(Enum):
     """The state of a lease as an observer sees it. If holders prove their life by a beat, an observer that has watched
-    for less than the lease's timeout treats the holder as alive.
+    for less than the lease's timeout treats the holder as alive. ENDING exists only where the engine has a lock.
     """
 
     FREE = "no driver of the job can write anything"
@@ -59,9 +62,16 @@ class HeldLease(Protocol):
         """
         ...
 
+    @property
+    def renewal_seconds(self) -> float | None:
+        """How often the holder must call `renew`: every third of the timeout. None for a lease that the operating
+        system supervises.
+        """
+        ...
+
     def renew(self) -> None:
-        """Prove that this process is alive. The holder calls it every third of the timeout, from a thread that does
-        nothing else. A lease that the operating system supervises needs no proof.
+        """Prove that this process is alive. The holder calls it every `renewal_seconds`, from a thread that does
+        nothing else (`storages/renewal.py`). A lease that the operating system supervises needs no proof.
 
         Raises the error that `lost` returns, or an error of the storage. After an error of the storage the caller
         retries.
@@ -74,6 +84,12 @@ class HeldLease(Protocol):
         A lease with a beat is lost in two cases. A newer term exists. Or two thirds of the timeout have passed since
         the last successful renewal was SENT, by this process's own monotonic clock. The holder then starts nothing,
         stops its queries, and commits nothing. The call may read from the storage, so it can take as long as a read.
+        """
+        ...
+
+    def lost_here(self) -> TidegateError | None:
+        """Like `lost`, as far as this process knows already: it reads nothing from the storage, and takes no time. A
+        holder calls it before each step that others can see.
         """
         ...
 
@@ -92,6 +108,14 @@ class HeldLease(Protocol):
 
 class Lease(Protocol):
     """The lease of one job, seen by any process: drivers take it, commands inspect it."""
+
+    @property
+    def proves_the_engine_dead(self) -> bool:
+        """True if a process that has taken the lease knows that no engine (Spark's JVM) of an earlier driver can write
+        any more. If False, a paused driver and its engine may continue beside their successor: what has no decision
+        (at-most-once) is refused, and what a dead run prepared stays until its epoch is decided.
+        """
+        ...
 
     def where(self) -> str:
         """The place of the lease's records or lock files, for messages."""
@@ -116,7 +140,11 @@ class Lease(Protocol):
         ...
 
     def standing(self) -> LeaseState:
-        """Whether a driver holds the lease. The check never disturbs a holder, or a process that takes the lease at the
-        same time. It changes nothing, and needs no right to write.
+        """Whether a driver holds the lease.
+
+        If holders prove their life by a beat, a process that has not watched yet treats the holder as alive. Each call
+        adds to what this process has seen: one that asks again and again learns of a death after the timeout. The check
+        never disturbs a holder, or a process that takes the lease at the same time. It changes nothing, and needs no
+        right to write.
         """
         ...

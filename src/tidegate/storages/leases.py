@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 
-from tidegate.storages.lease import Lease, LeaseState
+from tidegate.storages.lease import LEASE_TIMEOUT_SECONDS, HeldLease, Lease, LeaseState
 from tidegate.storages.local.lease import LocalLease
+from tidegate.storages.renewal import renewing
 from tidegate.storages.schemes import Folder, Scheme, Where
 
 
-def open_lease(job_folder: Where) -> Lease:
+def open_lease(job_folder: Where, timeout_seconds: float = LEASE_TIMEOUT_SECONDS) -> Lease:
     """The lease of the job in this folder: a path, or a URI. Sends no request to the storage yet.
 
-    Raises SETTING_VALUE for a scheme without a storage.
+    `timeout_seconds`: for how long others must see no sign of life of this process before they take its lease, where
+    holders prove their life by a beat. Raises SETTING_VALUE for a scheme without a storage.
     """
     folder = Folder.of(job_folder)
-    return _LEASES[folder.scheme](folder)
+    return _LEASES[folder.scheme](folder, timeout_seconds)
+
+
+@contextmanager
+def taken_lease(
+    job_folder: Where, job: str, patience_seconds: float, timeout_seconds: float = LEASE_TIMEOUT_SECONDS
+) -> Generator[HeldLease]:
+    """The job's lease: taken (`Lease.take`), renewed inside the block, and released at its end."""
+    with open_lease(job_folder, timeout_seconds).take(job, patience_seconds) as held, renewing(held):
+        yield held
 
 
 def driver_lives(job_folder: Where) -> bool:
@@ -28,4 +40,5 @@ def driver_or_engine_lives(job_folder: Where) -> bool:
     return open_lease(job_folder).standing() is not LeaseState.FREE
 
 
-_LEASES: Mapping[Scheme, Callable[[Folder], Lease]] = {Scheme.FILE: lambda folder: LocalLease(folder.path)}
+_LEASES: Mapping[Scheme, Callable[[Folder, float], Lease]] = {Scheme.FILE: lambda folder, _: LocalLease(folder.path)}
+"""Of a scheme without locks: `TermsLease(open_storage(folder), timeout_seconds)`."""

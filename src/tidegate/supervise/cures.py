@@ -89,7 +89,9 @@ SURROUNDINGS: Mapping[Code, Cure] = {
 }
 """Problems of the environment: some end by themselves, others need an action. Each code has its entry."""
 
-ENDS_THE_DRIVER = frozenset({Code.RUN_SUPERSEDED, Code.STORAGE_UNUSABLE, Code.EPOCH_STUCK, Code.PROCESS_SPENT})
+ENDS_THE_DRIVER = frozenset(
+    {Code.LEASE_LOST, Code.RUN_SUPERSEDED, Code.STORAGE_UNUSABLE, Code.EPOCH_STUCK, Code.PROCESS_SPENT}
+)
 """Failures of one query after which no other run may follow in the same process.
 
 Another process may hold the job by now, and only a new process can take the locks. Or a sync has failed, and only data

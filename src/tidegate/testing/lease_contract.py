@@ -162,10 +162,10 @@ class LeaseContract(ABC):
         self.take_away(held)
         for _ in range(2):
             lost = held.lost()
-            demand(lost is not None and lost.catalogue_entry is Code.DRIVER_ALIVE, f"it is told so: {lost}")
+            demand(lost is not None and lost.catalogue_entry is Code.LEASE_LOST, f"it is told so: {lost}")
         with pytest.raises(TidegateError) as caught:
             held.renew()
-        demand(caught.value.catalogue_entry is Code.DRIVER_ALIVE, "a renewal that comes too late is refused")
+        demand(caught.value.catalogue_entry is Code.LEASE_LOST, "a renewal that comes too late is refused")
         held.release()
 
     def test_a_holder_that_has_lost_it_takes_nothing_from_the_next(self) -> None:

@@ -12,6 +12,8 @@ from tidegate.storages.local.probe import driver_lives, driver_or_jvm_lives
 class LocalLease:
     """The locks in one job's folder. The system releases them when their processes end, so nothing needs renewal."""
 
+    proves_the_engine_dead = True
+
     def __init__(self, job_folder: str | Path) -> None:
         self._folder = Path(job_folder).absolute()
 

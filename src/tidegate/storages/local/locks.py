@@ -25,11 +25,13 @@ from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.disk.durable import Trust, ensure_folder
 from tidegate.storages.lease import Holder
 from tidegate.storages.opening import open_storage
-from tidegate.storages.refusals import driver_alive
+from tidegate.storages.refusals import driver_alive, lease_lost
 
 
 class DriverLock:
     """The right of this process to drive one job, until `release` or the end of the process."""
+
+    renewal_seconds = None
 
     def __init__(self, folder: Path, descriptor: int, holder: Holder, predecessor: Holder | None) -> None:
         self.holder = holder
@@ -63,13 +65,15 @@ class DriverLock:
         with Trust().over(path, "look at a lock"), _table_lock:
             if _held_here(path) is self:
                 return None
-        return TidegateError(
-            Code.DRIVER_ALIVE,
-            expected=f"this driver to hold the lock of job `{self.holder.job}` until it ends",
-            found=f"it was released, or its file is missing or replaced; the last recorded holder: {self._named()}",
-            where=str(path),
-            next_step="leave `locks/` alone while a job runs; see `tidegate list`, then start the job again",
+        return lease_lost(
+            self.holder.job,
+            f"its lock was released, or the file is missing or replaced; the last recorded holder: {self._named()}",
+            str(path),
+            "leave `locks/` alone while a job runs; see `tidegate list`, then start the job again",
         )
+
+    def lost_here(self) -> None:
+        """The system tells no process that its lock was taken away; `lost` has to look."""
 
     def _named(self) -> str:
         return str(read_holder(self._folder) or "none")

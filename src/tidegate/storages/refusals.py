@@ -16,14 +16,13 @@ def driver_alive(job: str, holder: str, where: str) -> TidegateError:
     )
 
 
-def lease_lost(job: str, found: str, where: str, next_step: str | None = None) -> TidegateError:
+def lease_lost(job: str, found: str, where: str) -> TidegateError:
     """This driver no longer holds the job's lease."""
     return TidegateError(
         Code.LEASE_LOST,
         expected=f"this driver to hold the lease of job `{job}` until it ends",
         found=found,
         where=where,
-        next_step=next_step,
     )
 
 

@@ -69,7 +69,6 @@ class DriverLock:
             self.holder.job,
             f"its lock was released, or the file is missing or replaced; the last recorded holder: {self._named()}",
             str(path),
-            "leave `locks/` alone while a job runs; see `tidegate list`, then start the job again",
         )
 
     def lost_here(self) -> None:

@@ -84,16 +84,8 @@ def _format_of(kind: type[RecordT]) -> RecordFormat[RecordT]:
     return RecordFormat(kind, HeaderLine(_KINDS[kind], 1))
 
 
-_SUFFIXES: dict[type[Term] | type[TermBeat] | type[Released], str] = {
-    Term: "",
-    TermBeat: ".beat",
-    Released: ".released",
-}
-_KINDS: dict[type[Term] | type[TermBeat] | type[Released], str] = {
-    Term: "lease-term",
-    TermBeat: "lease-beat",
-    Released: "lease-released",
-}
+_SUFFIXES: dict[type, str] = {Term: "", TermBeat: ".beat", Released: ".released"}
+_KINDS: dict[type, str] = {Term: "lease-term", TermBeat: "lease-beat", Released: "lease-released"}
 _KNOWN = frozenset(suffix.removeprefix(".") for suffix in _SUFFIXES.values())
 _NEXT_STEP = (
     "make sure that no driver of the job runs, on any machine; then remove this folder `lease`, and start the job again"

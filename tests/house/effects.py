@@ -31,6 +31,7 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
     ),
     "lease.timeout": (
         "integration/test_state_backend.py::test_a_start_waits_for_an_old_jvm_as_long_as_the_lease_says",
+        "integration/test_lease.py::test_a_job_that_does_nothing_ends_when_another_driver_has_taken_its_lease",
     ),
     "stop_timeout": (
         "integration/test_state_backend.py::test_a_stop_without_a_time_of_its_own_waits_as_long_as_the_setting_says",

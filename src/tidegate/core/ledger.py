@@ -51,12 +51,13 @@ RUNS_KEPT = 10
 class Query:
     """The protocol's view of a query.
 
-    `local_lease`: only one run can be alive, proved by file locks. `forgetful`: the sinks whose target keeps no
-    evidence over a restart (a console). `expiring`: those whose evidence expires. `levels`: of the sinks that are not
-    exactly-once. `positions`: the begin of tidegate's own sources, if this start is the first of its generation.
-    `may_repeat`: a rewind allows this generation to show rows of older ones again. `fingerprints`: of the stateful
-    operators of the program; None without a program, or if they cannot be read. `allowed`: the operators that may
-    differ from those of the state. `dead_letters`: the sink for rows that other sinks refuse, if there is one.
+    `local_lease`: only one run can be alive, proved by the job's lease (`Lease.proves_the_engine_dead`). `forgetful`:
+    the sinks whose target keeps no evidence over a restart (a console). `expiring`: those whose evidence expires.
+    `levels`: of the sinks that are not exactly-once. `positions`: the begin of tidegate's own sources, if this start is
+    the first of its generation. `may_repeat`: a rewind allows this generation to show rows of older ones again.
+    `fingerprints`: of the stateful operators of the program; None without a program, or if they cannot be read.
+    `allowed`: the operators that may differ from those of the state. `dead_letters`: the sink for rows that other sinks
+    refuse, if there is one.
     """
 
     job: str

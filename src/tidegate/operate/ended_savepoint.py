@@ -29,7 +29,7 @@ from tidegate.savepoints.place import check_place
 from tidegate.savepoints.refusals import not_at_its_end
 from tidegate.savepoints.restore import settle
 from tidegate.savepoints.take import RunningJob, remove_held, take_last
-from tidegate.storages.leases import open_lease
+from tidegate.storages.leases import taken_lease
 
 _JVM_SECONDS = 30.0
 
@@ -60,7 +60,7 @@ def _save(
     job_folder: Path, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat, ended_by: Kind
 ) -> Savepoint:
     with ExitStack() as stack:
-        stack.callback(open_lease(job_folder).take(job_folder.name, _JVM_SECONDS).release)
+        stack.enter_context(taken_lease(job_folder, job_folder.name, _JVM_SECONDS))
         settle(job_folder)  # a restore was interrupted: save its generation
         job = open_job(job_folder)
         folder = _folder(job, into)

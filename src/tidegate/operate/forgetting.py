@@ -26,7 +26,7 @@ from tidegate.operate.supervisor_lock import supervisor_alive, supervisor_lives
 from tidegate.operate.transactions import recorded
 from tidegate.operate.verdicts import Named, Runs
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.storages.leases import open_lease
+from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage
 
 _JVM_SECONDS = 5.0
@@ -151,7 +151,7 @@ def _alone(job_folder: Path, name: str) -> Generator[None]:
     """Hold both locks of the job: they prove that no run is alive and that no supervisor can start one."""
     if supervisor_lives(job_folder):
         raise supervisor_alive(name, job_folder)
-    with open_lease(job_folder).take(name, _JVM_SECONDS):
+    with taken_lease(job_folder, name, _JVM_SECONDS):
         yield
 
 

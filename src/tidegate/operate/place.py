@@ -9,6 +9,7 @@ from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_fold
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query
 from tidegate.core.records import JobRecord, SinkIdentity, Start, decode
+from tidegate.storages.leases import open_lease
 from tidegate.storages.opening import open_storage
 from tidegate.storages.storage import Storage
 
@@ -65,6 +66,7 @@ class JobPlace:
             sinks=place.start.sinks,
             forgetful=forgetful,
             expiring=expiring,
+            local_lease=open_lease(self.folder).proves_the_engine_dead,
         )
 
 

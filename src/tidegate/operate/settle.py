@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import NoReturn
 
 from tidegate.core.errors import Code, Remedy, TidegateError
@@ -31,7 +32,8 @@ from tidegate.operate.transactions import GatheredTransactions, Recorded, Waitin
 from tidegate.operate.verdicts import Act, Named, Permission, Runs, Seen, permission, price
 from tidegate.savepoints.restore import settle as finish_restore
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.storages.leases import open_lease
+from tidegate.storages.lease import HeldLease
+from tidegate.storages.leases import taken_lease
 
 _JVM_SECONDS = 5.0
 
@@ -80,7 +82,8 @@ def settle(job: JobPlace, order: Order) -> Ended:
     ledger.
     """
     with ExitStack() as stack:
-        stack.callback(open_lease(job.folder).take(job.name, _JVM_SECONDS).release)
+        held = stack.enter_context(taken_lease(job.folder, job.name, _JVM_SECONDS))
+        order = replace(order, reach=partial(_reach_while_held, held, order.reach))
         finish_restore(job.folder)
         job = open_job(job.folder)
         found = look(job, order.options, Runs.NO)
@@ -93,6 +96,13 @@ def settle(job: JobPlace, order: Order) -> Ended:
         if waiting.named is Named.DECIDED:
             return _finish(job, order, waiting)
         return _commit_undecided(job, order, waiting)
+
+
+def _reach_while_held(held: HeldLease, reach: Callable[[str, int | None], None], point: str, epoch: int | None) -> None:
+    """A process that has lost the lease commits nothing more."""
+    reach(point, epoch)
+    if (lost := held.lost_here()) is not None:
+        raise lost
 
 
 def _demand_permission(order: Order, waiting: Waiting) -> None:

@@ -30,6 +30,7 @@ from tidegate.settings.kinds import (
     number_between,
     optional,
 )
+from tidegate.storages.lease import LEASE_TIMEOUT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,11 @@ class Settings:
         "stop_timeout", DURATION, "5min", "how long a stop waits for a sink that does not take a decided epoch"
     )
     lease_timeout: float = _setting(
-        "lease.timeout", DURATION, "30s", "how long a start waits for the JVM of a driver that has died"
+        "lease.timeout",
+        DURATION,
+        f"{LEASE_TIMEOUT_SECONDS:g}s",
+        "how long a start waits for the JVM of a driver that has died; on a storage without locks: how long a driver"
+        " must give no sign of life before another one takes over",
     )
     progress_timeout: float = _setting(
         "progress_timeout",

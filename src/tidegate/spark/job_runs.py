@@ -60,7 +60,8 @@ PauseAfter: TypeAlias = Callable[[QueryRun, TidegateError], float | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRules:
     """How the queries of a job are run. `tolerable_failures`: failed epochs in a row, including `failed_epochs`, the
-    number of the previous driver by query.
+    number of the previous driver by query. `lost_lease`: the error if this process knows that it no longer holds the
+    job's lease.
     """
 
     until: Until
@@ -69,6 +70,7 @@ class RunRules:
     tolerable_failures: int = 0
     failed_epochs: Mapping[str, int] = field(default_factory=dict[str, int])
     pause_after: PauseAfter | None = None
+    lost_lease: Callable[[], TidegateError | None] = lambda: None
 
     @property
     def due(self) -> DueEpoch:
@@ -168,7 +170,7 @@ class JobRuns:
         return {} if self._failed is None else self._failed.place()
 
     def _run_of(self, plan: QueryPlan) -> QueryRun:
-        return QueryRun(plan, self._session, self.figures.of[plan.query.uid], self._tell)
+        return QueryRun(plan, self._session, self.figures.of[plan.query.uid], self._tell, self._rules.lost_lease)
 
     def _goes_on_after(self, run: QueryRun) -> bool:
         """True if another run follows: for a tolerated failed epoch, which runs again with the same input, or for the
@@ -272,10 +274,12 @@ class JobRuns:
 
     def end_all(self, runs: Sequence[QueryRun], errors: list[BaseException]) -> None:
         """Stop all, then close all. After every run has ended, the first error is raised, of `errors` or from here. The
-        error of a sink that is not ready counts after any other.
+        error of a sink that is not ready counts after any other. Without the job's lease there is no wait: nothing may
+        be committed any more.
         """
+        timeout = self._asked.timeout_seconds if self._rules.lost_lease() is None else 0.0
         for end in [
-            *(partial(run.threads.stop, self._asked.timeout_seconds) for run in runs),
+            *(partial(run.threads.stop, timeout) for run in runs),
             *(run.close for run in runs),
         ]:
             try:

@@ -27,6 +27,7 @@ from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.session import is_local
 from tidegate.spark.state.plan import operators_planned
 from tidegate.spark.supervised import start_moves
+from tidegate.storages.leases import open_lease
 
 
 def plan_job(job: DeclaredJob, record: JobRecord, sources: JobSources) -> JobPlan:
@@ -89,6 +90,7 @@ def _query(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources
         forgetful=frozenset(sink.uid for sink in declared.sinks if not leaves_evidence(sink, mode)),
         expiring=frozenset(sink.uid for sink in declared.sinks if sink.evidence_expires),
         max_concurrent=_max_concurrent(job, declared),
+        local_lease=open_lease(job.folder).proves_the_engine_dead,
         levels=levels_of(declared.sinks, mode),
         positions=sources.positions(declared, place / f"g{generation}"),
         may_repeat=goes_back(job.folder, record, declared.uid),

@@ -51,6 +51,7 @@ from tidegate.checkpoints.unbegun import clear_unbegun
 from tidegate.checkpoints.undecided_state import clear_undecided_state
 from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch_time import note_overdue, times_by_epoch
+from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import COMMITS, RECORD_FOLDERS, RUNS, entry, read_finished, read_start
 from tidegate.core.records import NOTHING_FINISHED, Run
 from tidegate.core.recover import close_run, open_run
@@ -84,10 +85,16 @@ class QueryRun:
     """A run of a query: `open` (recovery), `start`, wait until its `threads` have ended; then `close` in any case."""
 
     def __init__(
-        self, plan: QueryPlan, session: SparkSession, figures: Figures, listener: Callable[[str, int, Happening], None]
+        self,
+        plan: QueryPlan,
+        session: SparkSession,
+        figures: Figures,
+        listener: Callable[[str, int, Happening], None],
+        lost_lease: Callable[[], TidegateError | None],
     ) -> None:
         self.plan = plan
         self.figures = figures
+        self._lost_lease = lost_lease
         self._session = session
         self._storage = open_storage(plan.folder)
         self.runner = Runner(
@@ -234,6 +241,8 @@ class QueryRun:
 
     def _reach(self, point: str, epoch: int | None) -> None:
         STRIKES.reach(point, epoch)
+        if (lost := self._lost_lease()) is not None:
+            raise lost
         start_moves(f"query {self.plan.query.uid}, {point}{'' if epoch is None else f' of epoch {epoch}'}")
 
     def _opened(self) -> Run:

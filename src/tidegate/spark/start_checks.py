@@ -11,6 +11,7 @@ from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.dead_letters import SCHEMA as DEAD_LETTERS
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.job_plan import JobPlan
+from tidegate.spark.lease_watch import check_lease
 from tidegate.spark.operator_checks import check_allowed
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
@@ -19,13 +20,14 @@ from tidegate.spark.session import is_local
 from tidegate.spark.state.backend import check_state
 from tidegate.spark.supervised import start_moves
 from tidegate.storages.journals import open_journal
+from tidegate.storages.leases import open_lease
 
 
 def check_start(job: JobPlan) -> list[tuple[TwoPhaseSink, SinkPlan]]:
     """The values with which each sink is opened. Raises all violations in one error."""
     plans: list[tuple[TwoPhaseSink, SinkPlan]] = []
     allowed = job.queries[0].query.allowed
-    violations = [*check_allowed(job.queries, allowed, job.where), *_check_standby(job)]
+    violations = [*check_allowed(job.queries, allowed, job.where), *_check_standby(job), *_check_lease(job)]
     for plan in job.queries:
         violations.extend(check_plan(plan.rows, plan.mode, str(plan.query)))
         violations.extend(check_state(plan.folder / "spark", job.settings.state_backend, str(plan.query)))
@@ -43,6 +45,11 @@ def check_start(job: JobPlan) -> list[tuple[TwoPhaseSink, SinkPlan]]:
             start_moves(f"sink {sink.uid}, checked")
     raise_all(violations, job.where)
     return plans
+
+
+def _check_lease(job: JobPlan) -> Iterator[TidegateError]:
+    settings = job.settings
+    return check_lease(open_lease(job.folder), settings.checkpointing_mode, settings.state_backend, job.where)
 
 
 def _check_standby(job: JobPlan) -> Iterator[TidegateError]:

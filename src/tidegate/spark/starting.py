@@ -49,6 +49,7 @@ from tidegate.spark.job_plan import DeclaredJob, JobPlan
 from tidegate.spark.job_runs import RunRules
 from tidegate.spark.job_sources import JobSources
 from tidegate.spark.jvm_output import is_own_jvm
+from tidegate.spark.lease_watch import LeaseWatch
 from tidegate.spark.levels import level_of
 from tidegate.spark.listeners import Delivery
 from tidegate.spark.opens import Opens
@@ -66,7 +67,8 @@ from tidegate.spark.state.parquet import write_table
 from tidegate.spark.supervised import current, start_moves
 from tidegate.spark.until import Until
 from tidegate.storages.check import check_storage
-from tidegate.storages.leases import open_lease
+from tidegate.storages.lease import HeldLease
+from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage
 
 
@@ -79,8 +81,7 @@ def start(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> Jo
     if supervised is not None:
         supervised.declare(job.folder, job.settings, own_jvm=is_own_jvm())
     with ExitStack() as stack:
-        _lock(job, stack)
-        handle = _ready(Starting(job, until), wish, stack)
+        handle = _ready(Starting(job, until, _lock(job, stack)), wish, stack)
         if supervised is not None:
             supervised.starting(handle)
         else:
@@ -95,15 +96,16 @@ def start(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> Jo
     return handle
 
 
-def _lock(job: DeclaredJob, stack: ExitStack) -> None:
+def _lock(job: DeclaredJob, stack: ExitStack) -> HeldLease:
     """The job's locks, until `stack` ends. Then the half-done work of killed processes is completed."""
-    lease = open_lease(job.folder).take(job.name, job.settings.lease_timeout)
-    stack.callback(lease.release)
+    timeout = job.settings.lease_timeout
+    lease = stack.enter_context(taken_lease(job.folder, job.name, timeout, timeout))
     stack.callback(lock_engine(job.session, lease))
     start_moves("the job's locks")
     go_on_deleting(job.folder, partial(forget, job))
     remove_held(job.folder)
     settle(job.folder)
+    return lease
 
 
 def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -> JobHandle:
@@ -135,6 +137,7 @@ class Starting:
 
     job: DeclaredJob
     until: Until
+    lease: HeldLease
 
     def restored(self, wish: Restore | None, record: JobRecord) -> JobRecord:
         """*job.json* after the savepoint is restored, if a restore was requested and not done before."""
@@ -188,9 +191,10 @@ class Starting:
                 tolerable_failures=settings.checkpointing_tolerable_failures,
                 failed_epochs={} if supervised is None else supervised.failed_epochs,
                 pause_after=None if supervised is None else supervised.pause_after,
+                lost_lease=self.lease.lost_here,
             ),
             stop_timeout_seconds=settings.stop_timeout,
-            companions=_companions(job, plan, sources),
+            companions=[LeaseWatch(self.lease), *_companions(job, plan, sources)],
             drain=drain,
             savepoints=_savepoints(job, plan, sources),
         )

@@ -1,0 +1,51 @@
+"""What a job does about its lease while it runs: it stops as soon as it knows that it has lost it.
+
+Each run asks before every effect of the protocol (`RunRules.lost_lease`), so that nothing is committed by a process
+that was paused and goes on. The companion here ends a job that does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
+from tidegate.settings.kinds import Backend
+from tidegate.spark.companions import Companion
+from tidegate.storages.lease import HeldLease, Lease
+
+
+class LeaseWatch(Companion):
+    """Ends the job with the error of the lease, once it is lost."""
+
+    def __init__(self, held: HeldLease) -> None:
+        self._held = held
+
+    def look(self) -> None:
+        if (lost := self._held.lost_here()) is not None:
+            raise lost
+
+
+def check_lease(lease: Lease, mode: Level, backend: Backend, where: str) -> Iterator[TidegateError]:
+    """The errors of a job that needs the proof that no other driver and no other engine is alive, on a storage whose
+    lease cannot give it.
+    """
+    if lease.proves_the_engine_dead:
+        return
+    found = "a storage without locks: a paused driver may continue beside its successor"
+    if mode is Level.AT_MOST_ONCE:
+        yield TidegateError(
+            Code.LEVEL_REFUSED,
+            expected="exactly-once or at-least-once: at-most-once decides nothing that holds off another driver",
+            found=f"at-most-once on {found}",
+            where=where,
+            next_step="choose another checkpointing.mode, or a checkpointing.dir on a local disk",
+        )
+    if backend is Backend.HASHMAP:
+        yield TidegateError(
+            Code.SETTINGS_CLASH,
+            expected="state.backend = rocksdb, whose state files have a name of their own for each attempt",
+            found=f"state.backend = hashmap on {found}",
+            where=where,
+            next_step="set state.backend to rocksdb, or checkpointing.dir to a local disk",
+        )

@@ -1,8 +1,11 @@
-"""Settings for all tests."""
+"""Settings for all tests, and the servers that they share: each starts when the first test asks for it."""
 
 from hypothesis import settings
 
 from tests.support.jvm import quick_jvms
+from tests.support.s3 import s3, s3_server
+
+__all__ = ["s3", "s3_server"]
 
 settings.register_profile("tidegate", deadline=None)  # a busy machine is no failure
 settings.load_profile("tidegate")

@@ -33,7 +33,8 @@ def test_a_path_object_is_a_path_whatever_its_name_looks_like(name: str, tmp_pat
 @pytest.mark.parametrize(
     ("where", "found"),
     [
-        ("s3://bucket/jobs", "the scheme s3"),
+        ("s3n://bucket/jobs", "the scheme s3n"),
+        ("s3:///jobs", "no name of a bucket"),
         ("hdfs:///jobs", "the scheme hdfs"),
         ("file://another-machine/jobs", "the machine another-machine"),
     ],
@@ -52,3 +53,29 @@ def test_a_folder_is_a_value_with_folders_below_and_above_it(tmp_path: Path) -> 
     assert str(job / "queries" / "count") == str(job / "queries/count") == str(tmp_path / "jobs/words/queries/count")
     assert (job.name, job.parent, job.local()) == ("words", Folder.of(str(tmp_path / "jobs")), tmp_path / "jobs/words")
     assert Folder.of(job) == Folder.of(str(job)) == Folder.of(job.local().as_uri()) == job
+
+
+@pytest.mark.parametrize("where", ["s3://bucket/jobs", "s3a://bucket/jobs/", "S3://bucket//jobs/./words/.."])
+def test_a_folder_of_s3_has_one_name_here_and_one_for_spark(where: str) -> None:
+    jobs = Folder.of(where)
+    assert jobs == Folder(Scheme.S3, "bucket", "/jobs")
+    assert (str(jobs), jobs.for_spark()) == ("s3://bucket/jobs", "s3a://bucket/jobs")
+    assert (str(jobs / "words"), (jobs / "words").for_spark()) == ("s3://bucket/jobs/words", "s3a://bucket/jobs/words")
+    assert Folder.of(str(jobs)) == Folder.of(jobs.for_spark()) == jobs
+    assert not jobs.is_local
+
+
+def test_a_key_of_s3_is_plain_text_and_a_bucket_alone_is_a_folder() -> None:
+    assert Folder.of("s3://bucket/50%25?#ä b").path == "/50%25?#ä b"
+    assert [str(Folder.of(each)) for each in ("s3://bucket", "s3://bucket/")] == ["s3://bucket/"] * 2
+    assert str(Folder.of("s3://bucket") / "words") == "s3://bucket/words"
+
+
+def test_credentials_in_a_uri_are_refused_and_not_repeated() -> None:
+    with pytest.raises(TidegateError) as caught:
+        Folder.of("s3a://key:secret@bucket/jobs")
+    assert (caught.value.found, caught.value.where) == ("credentials", "s3a://...@bucket/jobs")
+
+
+def test_spark_knows_a_folder_on_a_local_disk_by_its_path(tmp_path: Path) -> None:
+    assert Folder.of(tmp_path / "50%25 b").for_spark() == str(tmp_path / "50%25 b")

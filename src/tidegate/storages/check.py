@@ -39,5 +39,6 @@ def _broken_promise(what: str, wanted: object, found: object, where: str) -> Tid
         expected=f"{what} gives {wanted!r}",
         found=repr(found),
         where=where,
-        next_step="choose a folder on a local file system with hard links (checkpointing.dir)",
+        next_step="choose a folder on a local file system with hard links, or in a store that honours conditional puts"
+        " (checkpointing.dir)",
     )

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 
 from tidegate.storages.lease import LEASE_TIMEOUT_SECONDS, HeldLease, Lease, LeaseState
 from tidegate.storages.local.lease import LocalLease
+from tidegate.storages.opening import open_storage
 from tidegate.storages.renewal import renewing
 from tidegate.storages.schemes import Folder, Scheme, Where
+from tidegate.storages.terms.lease import TermsLease
 
 
 def open_lease(job_folder: Where, timeout_seconds: float = LEASE_TIMEOUT_SECONDS) -> Lease:
@@ -40,5 +42,8 @@ def driver_or_engine_lives(job_folder: Where) -> bool:
     return open_lease(job_folder).standing() is not LeaseState.FREE
 
 
-_LEASES: Mapping[Scheme, Callable[[Folder, float], Lease]] = {Scheme.FILE: lambda folder, _: LocalLease(folder.path)}
-"""Of a scheme without locks: `TermsLease(open_storage(folder), timeout_seconds)`."""
+_LEASES: Mapping[Scheme, Callable[[Folder, float], Lease]] = {
+    Scheme.FILE: lambda folder, _: LocalLease(folder.path),
+    Scheme.S3: lambda folder, timeout_seconds: TermsLease(open_storage(folder), timeout_seconds),
+}
+"""A storage without locks has terms."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tidegate.extras import Extra, require
 from tidegate.storages.local.storage import LocalStorage
 from tidegate.storages.schemes import Folder, Scheme, Where
 from tidegate.storages.storage import Storage
@@ -12,10 +13,20 @@ from tidegate.storages.storage import Storage
 def open_storage(where: Where) -> Storage:
     """The storage with the root `where`: a path, or a URI. Sends no request to the storage yet.
 
-    Raises SETTING_VALUE for a scheme without a storage.
+    Raises SETTING_VALUE for a scheme without a storage, EXTRA_MISSING for one whose extra is not installed.
     """
     folder = Folder.of(where)
     return _STORAGES[folder.scheme](folder)
 
 
-_STORAGES: Mapping[Scheme, Callable[[Folder], Storage]] = {Scheme.FILE: lambda folder: LocalStorage(folder.path)}
+def _s3(folder: Folder) -> Storage:
+    require(Extra.S3)
+    from tidegate.storages.s3.storage import S3Storage
+
+    return S3Storage(folder)
+
+
+_STORAGES: Mapping[Scheme, Callable[[Folder], Storage]] = {
+    Scheme.FILE: lambda folder: LocalStorage(folder.path),
+    Scheme.S3: _s3,
+}

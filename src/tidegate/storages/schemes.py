@@ -21,6 +21,8 @@ class Scheme(Enum):
 
     FILE = "file"
     """A local disk; a path without a scheme, too."""
+    S3 = "s3"
+    """A bucket of S3, or of a store that speaks its protocol; `s3a:` too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class Folder:
     def of(cls, where: Where) -> Folder:
         """The folder that a path or a URI names. A relative path counts from the working folder of this process.
 
-        Raises SETTING_VALUE for a scheme without a storage, and for a `file:` URI with the name of another machine.
+        Raises SETTING_VALUE for a scheme without a storage, for a `file:` URI with the name of another machine, and for
+        an `s3:` URI without a bucket, or with credentials.
         """
         if isinstance(where, Folder):
             return where
@@ -85,6 +88,13 @@ class Folder:
             )
         return Path(self.path)
 
+    def for_spark(self) -> str:
+        """The same folder as Spark names it: the path on a local disk, otherwise a URI with the scheme that Hadoop's
+        file systems know."""
+        if self.is_local:
+            return self.path
+        return f"{_FOR_SPARK.get(self.scheme, self.scheme.value)}://{self.authority}{self.path}"
+
     def __str__(self) -> str:
         """For messages and for `of`: the path on a local disk, otherwise the URI."""
         return self.path if self.is_local else f"{self.scheme.value}://{self.authority}{self.path}"
@@ -103,8 +113,26 @@ def _of_a_file(uri: str) -> Folder:
     return Folder(Scheme.FILE, "", str(Path(unquote(parts.path)).absolute()))
 
 
-_PARSERS: Mapping[str, Callable[[str], Folder]] = {Scheme.FILE.value: _of_a_file}
+def _of_a_bucket(uri: str) -> Folder:
+    """Keys are plain text: a URI of S3 has no escapes, no query and no fragment."""
+    scheme, _, rest = uri.partition("://")
+    bucket, _, path = rest.partition("/")
+    if "@" in bucket:
+        raise _refused("credentials", f"{scheme}://...@{bucket.rpartition('@')[2]}/{path}")
+    if not bucket:
+        raise _refused("no name of a bucket", uri)
+    return Folder(Scheme.S3, bucket, posixpath.normpath(f"/{path.lstrip('/')}"))
+
+
+_PARSERS: Mapping[str, Callable[[str], Folder]] = {
+    Scheme.FILE.value: _of_a_file,
+    Scheme.S3.value: _of_a_bucket,
+    "s3a": _of_a_bucket,
+}
 """The folder that a URI names, by its scheme in lower case. Several spellings may name one storage."""
+
+_FOR_SPARK: Mapping[Scheme, str] = {Scheme.S3: "s3a"}
+"""The scheme by which Hadoop's file systems know a storage, where it is another than tidegate's."""
 
 
 def _refused(found: str, where: str) -> TidegateError:
@@ -114,5 +142,5 @@ def _refused(found: str, where: str) -> TidegateError:
         expected=f"a path, or a URI of one of these storages ({known})",
         found=found,
         where=where,
-        next_step="give a folder on a local disk, as a path or as file:///path",
+        next_step="give a folder on a local disk (/path, file:///path), or one of S3 (s3://bucket/path)",
     )

@@ -1,0 +1,286 @@
+"""The requests to one bucket: repeated while they fail for a moment, decided by a look, with tidegate's errors."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tidegate.core.errors import TidegateError
+from tidegate.storages.s3.connection import S3Connection, connection
+from tidegate.storages.s3.errors import S3_ERRORS, is_absent, is_passing, is_taken, is_throttled, s3_error
+
+if TYPE_CHECKING:
+    from types_boto3_s3.client import S3Client
+    from types_boto3_s3.type_defs import GetObjectOutputTypeDef, ListObjectsV2OutputTypeDef
+
+ResultT = TypeVar("ResultT")
+
+WRITER: Final = "tidegate-writer"
+"""The name of the token in an object's metadata: each conditional put has its own."""
+
+_FIRST_PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 5.0
+_THROTTLED_PAUSE_SECONDS = 0.5
+_DELETED_AT_ONCE = 1000  # the most that DeleteObjects takes
+
+
+@dataclass(frozen=True, slots=True)
+class FoundObject:
+    """An object without its content. `written_at`: seconds since 1970 by the store's clock."""
+
+    key: str
+    size_bytes: int
+    written_at: float
+    writer: str = ""
+    """The token of the conditional put that wrote it; "" if it was written otherwise, or comes from a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """All that is directly below a prefix: objects, and the prefixes up to the next `/`."""
+
+    objects: Sequence[FoundObject]
+    prefixes: Sequence[str]
+
+
+class S3Bucket:
+    """Threads share one. It may be used on both sides of a fork."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._process = os.getpid()
+        self._connection: S3Connection | None = None
+
+    def where(self, key: str = "") -> str:
+        return f"s3://{self.name}/{key}"
+
+    @property
+    def connected(self) -> S3Connection:
+        """The connection of this process."""
+        if self._connection is None or self._process != os.getpid():
+            self._process, self._connection = os.getpid(), connection()
+        return self._connection
+
+    def ask(
+        self,
+        key: str,
+        doing: str,
+        act: Callable[[S3Client], ResultT],
+        comes_again: Callable[[Exception], bool] = is_passing,
+    ) -> ResultT:
+        """The result of `act`, which is repeated as long as patience lasts for errors that pass.
+
+        Raises errors of S3 as TidegateErrors with `doing` and the place of `key`; the error of S3 is their cause.
+        """
+        try:
+            return self._repeated(act, comes_again)
+        except S3_ERRORS as error:
+            raise s3_error(error, self.where(key), doing) from error
+
+    def _repeated(self, act: Callable[[S3Client], ResultT], comes_again: Callable[[Exception], bool]) -> ResultT:
+        connected = self.connected
+        end = time.monotonic() + connected.patience_seconds
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                result = act(connected.client)
+            except S3_ERRORS as error:
+                pause = max(pause, _THROTTLED_PAUSE_SECONDS if is_throttled(error) else 0.0)
+                if not comes_again(error) or time.monotonic() + pause > end:
+                    raise
+            else:
+                connected.note_answer()
+                return result
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    # --- write -----------------------------------------------------------------------------------------------
+
+    def put(self, key: str, data: bytes, doing: str) -> None:
+        """Create or replace an object. A put whose answer is lost is repeated, with the same content."""
+        digest = md5(data)
+        self.ask(key, doing, lambda client: client.put_object(Bucket=self.name, Key=key, Body=data, ContentMD5=digest))
+
+    def put_if_absent(self, key: str, data: bytes, doing: str, token: str | None = None) -> bool:
+        """Create an object. True if this call has created it.
+
+        After every answer but a success the object is looked at: its token says whose it is. A refusal may come from
+        the first try of the same call, whose answer was lost.
+        """
+        writer = token or new_token()
+        digest = md5(data)
+
+        def put(client: S3Client) -> bool:
+            try:
+                client.put_object(
+                    Bucket=self.name,
+                    Key=key,
+                    Body=data,
+                    ContentMD5=digest,
+                    IfNoneMatch="*",
+                    Metadata={WRITER: writer},
+                )
+            except S3_ERRORS as error:
+                if not (is_taken(error) or is_passing(error)):
+                    raise
+                found = self._head(client, key)
+                if found is None:
+                    raise
+                return found.writer == writer
+            return True
+
+        return self.ask(key, doing, put, lambda error: is_passing(error) or is_taken(error))
+
+    def delete(self, key: str, doing: str) -> None:
+        """Remove an object; no error if it is absent."""
+        self.ask(key, doing, lambda client: client.delete_object(Bucket=self.name, Key=key))
+
+    def delete_below(self, prefix: str, doing: str) -> None:
+        """Remove all objects whose key begins with `prefix`, then the folders between, which some stores keep."""
+        folders: set[str] = set()
+        keys: list[str] = []
+        for found in self.below(prefix, doing):
+            keys.append(found.key)
+            folders.update(_folders_of(found.key, prefix))
+            if len(keys) == _DELETED_AT_ONCE:
+                self.delete_all(keys, doing)
+                keys = []
+        self.delete_all(keys, doing)
+        deepest_first = sorted(folders.difference(keys), reverse=True)
+        for start in range(0, len(deepest_first), _DELETED_AT_ONCE):
+            self.delete_all(deepest_first[start : start + _DELETED_AT_ONCE], doing)
+
+    def delete_all(self, keys: Sequence[str], doing: str) -> None:
+        """Remove these objects, at most 1,000."""
+        if not keys:
+            return
+
+        def delete(client: S3Client) -> None:
+            answer = client.delete_objects(
+                Bucket=self.name, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+            )
+            for each in answer.get("Errors", []):
+                raise _of_answer(each.get("Code", ""), each.get("Message", ""))
+
+        self.ask(keys[0], doing, delete)
+
+    # --- read ------------------------------------------------------------------------------------------------
+
+    def read(self, key: str, doing: str) -> bytes | None:
+        """The whole content; None if the object is absent."""
+
+        def read(client: S3Client) -> bytes | None:
+            try:
+                return client.get_object(Bucket=self.name, Key=key)["Body"].read()
+            except S3_ERRORS as error:
+                if is_absent(error):
+                    return None
+                raise
+
+        return self.ask(key, doing, read)
+
+    def get(self, key: str, doing: str, **options: str) -> GetObjectOutputTypeDef | None:
+        """The answer to a GetObject, its body unread; None if the object is absent."""
+
+        def get(client: S3Client) -> GetObjectOutputTypeDef | None:
+            try:
+                return client.get_object(Bucket=self.name, Key=key, **options)  # pyright: ignore[reportArgumentType]
+            except S3_ERRORS as error:
+                if is_absent(error):
+                    return None
+                raise
+
+        return self.ask(key, doing, get)
+
+    def look(self, key: str, doing: str) -> FoundObject | None:
+        """The object without its content; None if it is absent."""
+        return self.ask(key, doing, lambda client: self._head(client, key))
+
+    def _head(self, client: S3Client, key: str) -> FoundObject | None:
+        try:
+            answer = client.head_object(Bucket=self.name, Key=key)
+        except S3_ERRORS as error:
+            if is_absent(error):
+                return None
+            raise
+        writer = answer.get("Metadata", {}).get(WRITER, "")
+        return FoundObject(key, answer["ContentLength"], answer["LastModified"].timestamp(), writer)
+
+    # --- list ------------------------------------------------------------------------------------------------
+
+    def directly_below(self, prefix: str, doing: str) -> Page:
+        """All objects and prefixes directly below `prefix`, which ends with `/` or is empty. Reads all pages."""
+        objects: list[FoundObject] = []
+        prefixes: list[str] = []
+        for found, more in self._pages(prefix, "/", doing):
+            objects += found
+            prefixes += more
+        return Page(objects, prefixes)
+
+    def below(self, prefix: str, doing: str) -> Iterator[FoundObject]:
+        """All objects whose key begins with `prefix`, page by page."""
+        for found, _ in self._pages(prefix, "", doing):
+            yield from found
+
+    def _pages(self, prefix: str, delimiter: str, doing: str) -> Iterator[tuple[list[FoundObject], list[str]]]:
+        token = ""
+        while True:
+            answer = self.ask(prefix, doing, self._page(prefix, delimiter, token))
+            found = [
+                FoundObject(each["Key"], each["Size"], each["LastModified"].timestamp())
+                for each in answer.get("Contents", [])
+                if "Key" in each and "Size" in each and "LastModified" in each
+            ]
+            yield found, [each["Prefix"] for each in answer.get("CommonPrefixes", []) if "Prefix" in each]
+            token = answer.get("NextContinuationToken", "")
+            if not answer.get("IsTruncated", False) or not token:
+                return
+
+    def _page(self, prefix: str, delimiter: str, token: str) -> Callable[[S3Client], ListObjectsV2OutputTypeDef]:
+        if token:
+            return lambda client: client.list_objects_v2(
+                Bucket=self.name, Prefix=prefix, Delimiter=delimiter, ContinuationToken=token
+            )
+        return lambda client: client.list_objects_v2(Bucket=self.name, Prefix=prefix, Delimiter=delimiter)
+
+
+def _folders_of(key: str, prefix: str) -> Iterator[str]:
+    """The folders of an object, with their `/`, from `prefix` down."""
+    at = len(prefix) if prefix.endswith("/") else key.find("/", len(prefix)) + 1
+    while at > 0:
+        yield key[:at]
+        at = key.find("/", at) + 1
+
+
+def md5(data: bytes | memoryview) -> str:
+    """The header by which the server refuses a body that was altered on its way."""
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
+def new_token() -> str:
+    """The token of one conditional put."""
+    return secrets.token_hex(16)
+
+
+def cause_of(error: TidegateError) -> Exception | None:
+    """The error of S3 that `ask` has translated."""
+    cause = error.__cause__
+    return cause if isinstance(cause, Exception) else None
+
+
+def _of_answer(code: str, message: str) -> Exception:
+    """An error for one object in an answer that is a success as a whole."""
+    from botocore.exceptions import ClientError
+
+    status = 503 if code == "SlowDown" else 500 if code == "InternalError" else 200
+    return ClientError(
+        {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}},  # pyright: ignore[reportArgumentType]
+        "DeleteObjects",
+    )

@@ -1,0 +1,104 @@
+"""The connection of this process to S3: one client of boto3 for each set of AWS's variables."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from botocore.session import Session
+    from types_boto3_s3.client import S3Client
+
+PATIENCE_SECONDS = 60.0
+"""How long requests that fail for a moment are repeated: the server is away, too busy, or has an error of its own."""
+
+FIRST_PATIENCE_SECONDS = 5.0
+"""The same before the server has answered this process once: probably the endpoint is wrong."""
+
+_CONNECT_SECONDS = 5.0
+_READ_SECONDS = 30.0
+_CONNECTIONS_AT_MOST = 32
+_OF_AWS = (".amazonaws.com", ".amazonaws.com.cn")
+
+
+class S3Connection:
+    """A client that threads share. It finds endpoint, region and credentials by AWS's usual chains: variables, the
+    profile, web identity, the instance.
+    """
+
+    def __init__(self, client: S3Client) -> None:
+        self.client = client
+        self._has_answered = False
+
+    def note_answer(self) -> None:
+        """The server has answered a request as it was asked."""
+        self._has_answered = True
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a request is repeated that fails for a moment."""
+        return PATIENCE_SECONDS if self._has_answered else FIRST_PATIENCE_SECONDS
+
+
+def connection() -> S3Connection:
+    """The connection for AWS's variables as they are now. Made once in each process: none is used over a fork."""
+    key = frozenset((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
+    with _made.lock:
+        found = _made.connections.get(key)
+        if found is None:
+            found = _made.connections[key] = S3Connection(_client())
+    return found
+
+
+class _Made:
+    """The connections of one process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.connections: dict[frozenset[tuple[str, str]], S3Connection] = {}
+
+    def forget(self) -> None:
+        """In a forked child: sockets and locks belong to the parent."""
+        self.__init__()
+
+
+_made = _Made()
+os.register_at_fork(after_in_child=_made.forget)
+
+
+def _client() -> S3Client:
+    """Path style where an endpoint is set, unless the profile names a style: few servers have a name for each bucket.
+
+    The client itself repeats nothing: a write that decides something is looked at before it is tried again.
+    """
+    import boto3
+    from botocore.config import Config
+    from botocore.session import Session
+
+    config = Config(
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=_READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": 1},
+        max_pool_connections=_CONNECTIONS_AT_MOST,
+        request_checksum_calculation="when_required",  # each write has its Content-MD5, which every server knows
+        response_checksum_validation="when_required",
+        user_agent_extra="tidegate",
+    )
+    core = Session()
+    session = boto3.session.Session(botocore_session=core)
+
+    def client(config: Config) -> S3Client:
+        # AWS_REGION is what AWS's own containers set and Spark's client reads; boto3 reads AWS_DEFAULT_REGION only.
+        return session.client("s3", region_name=os.environ.get("AWS_REGION") or None, config=config)  # pyright: ignore[reportUnknownMemberType]
+
+    found = client(config)
+    if (urlsplit(found.meta.endpoint_url).hostname or "").endswith(_OF_AWS) or _names_style(core):
+        return found
+    return client(config.merge(Config(s3={"addressing_style": "path"})))
+
+
+def _names_style(core: Session) -> bool:
+    """True if the user's profile names the style of addresses."""
+    return "addressing_style" in core.get_scoped_config().get("s3", {})

@@ -11,6 +11,9 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src/tidegate"
 
 MADE_IN = {
+    "HdfsCheckpointFiles": "storages/checkpoints.py",
+    "HdfsJournal": "storages/journals.py",
+    "HdfsStorage": "storages/opening.py",
     "LocalCheckpointFiles": "storages/checkpoints.py",
     "LocalJournal": "storages/journals.py",
     "LocalLease": "storages/leases.py",

@@ -2,7 +2,7 @@
 
 One tier of compilation and the simplest collector halve that; an archive of Spark's classes, as `tidegate warm-up`
 makes it, halves the rest. `python -m tests.support.jvm` makes the archive, where there is none for this Java and this
-Spark; `./dev test` calls it.
+Spark; `./dev test` calls it. It also downloads the jar of the HDFS server of tests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,21 @@ import subprocess
 import sys
 
 from tests.house.repository import ROOT
+from tidegate.core.errors import TidegateError
 from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_file, options_to_use
+from tidegate.machine.jars import Bundle, fetched
+
+HDFS_VERSION = "3.5.0"
+"""The version of the Hadoop client in pyspark's jars, which are the rest of the server's class path."""
+
+_MODULE = "hadoop-client-minicluster"
+HDFS = Bundle(
+    f"HDFS {HDFS_VERSION}",
+    f"hdfs-{HDFS_VERSION}",
+    (("org.apache.hadoop", _MODULE, HDFS_VERSION),),
+    f"{_MODULE}-{HDFS_VERSION}.jar",
+    with_dependencies=False,
+)
 
 LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"
 """Options for the small JVM that only puts the command of the driver's together."""
@@ -31,7 +45,21 @@ def quick_jvms() -> None:
 
 
 def main() -> int:
-    """Make the archive where it is missing; two that need it at once make one."""
+    """Make the archive where it is missing; two that need it at once make one. Fetch what test servers need."""
+    _fetch_servers()
+    return _make_archive()
+
+
+def _fetch_servers() -> None:
+    """A server that cannot be had fails no other test: the fixture of its tests skips them, or fails where CI is
+    set."""
+    try:
+        fetched(HDFS, lambda line: print(line, file=sys.stderr))
+    except TidegateError as error:
+        print(error, file=sys.stderr)
+
+
+def _make_archive() -> int:
     _CACHE.mkdir(exist_ok=True)
     with (_CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -35,7 +35,7 @@ def test_a_path_object_is_a_path_whatever_its_name_looks_like(name: str, tmp_pat
     [
         ("s3n://bucket/jobs", "the scheme s3n"),
         ("s3:///jobs", "no name of a bucket"),
-        ("hdfs:///jobs", "the scheme hdfs"),
+        ("gs://bucket/jobs", "the scheme gs"),
         ("file://another-machine/jobs", "the machine another-machine"),
     ],
 )
@@ -79,3 +79,43 @@ def test_credentials_in_a_uri_are_refused_and_not_repeated() -> None:
 
 def test_spark_knows_a_folder_on_a_local_disk_by_its_path(tmp_path: Path) -> None:
     assert Folder.of(tmp_path / "50%25 b").for_spark() == str(tmp_path / "50%25 b")
+
+
+CLUSTER = """<?xml version="1.0"?>
+<configuration><property><name>fs.defaultFS</name><value>{default}</value></property></configuration>
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "full"),
+    [
+        ("hdfs://host:9000/user/me/", "hdfs://host:9000/user/me"),
+        ("HDFS://host:9000", "hdfs://host:9000/"),
+        ("hdfs://name-service/a b/50%25/c?d#e", "hdfs://name-service/a b/50%25/c?d#e"),
+        ("hdfs:///jobs", "hdfs://default:8020/jobs"),
+        ("hdfs:/jobs", "hdfs://default:8020/jobs"),
+        ("viewfs://cluster/jobs", "viewfs://cluster/jobs"),
+    ],
+)
+def test_a_uri_of_hdfs_is_full_and_read_as_hadoop_reads_it(
+    where: str, full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "core-site.xml").write_text(CLUSTER.format(default="hdfs://default:8020/"))
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    folder = Folder.of(where)
+    assert str(folder) == full
+    assert Folder.of(str(folder)) == folder
+
+
+@pytest.mark.parametrize("default", [None, "file:///", "viewfs://cluster/", "<"])
+def test_a_uri_of_hdfs_without_a_host_needs_a_default(
+    default: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HADOOP_HOME", raising=False)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    if default is not None:
+        (tmp_path / "core-site.xml").write_text(CLUSTER.format(default=default))
+    with pytest.raises(TidegateError) as caught:
+        Folder.of("hdfs:///jobs")
+    assert caught.value.code == "TG-SETTING-VALUE"
+    assert "HADOOP_CONF_DIR" in str(caught.value)

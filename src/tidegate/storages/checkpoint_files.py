@@ -84,9 +84,9 @@ class CheckpointFiles(Protocol):
         there until `into` is removed, also when Spark removes its own file. False if the file is absent, or vanishes
         during the call.
 
-        It needs no copy if the storage has hard links. Otherwise the storage itself copies, so that no byte comes
-        through this process. A large state then costs storage, and the caller reports that. A storage that can do
-        neither raises STORAGE_UNUSABLE.
+        It needs no copy if the storage has hard links. Otherwise the storage itself copies, if it can, so that no byte
+        comes through this process; else this process copies (HDFS). A large state then costs room and time, and the
+        caller reports that.
         """
         ...
 

@@ -18,6 +18,16 @@ def open_checkpoint_files(root: Where) -> CheckpointFiles:
     return _CHECKPOINTS[folder.scheme](folder)
 
 
+def _hdfs(folder: Folder) -> CheckpointFiles:
+    from tidegate.storages.hdfs.checkpoint_files import (
+        HdfsCheckpointFiles,  # only where it is needed: no command is to wait for it
+    )
+
+    return HdfsCheckpointFiles(folder)
+
+
 _CHECKPOINTS: Mapping[Scheme, Callable[[Folder], CheckpointFiles]] = {
-    Scheme.FILE: lambda folder: LocalCheckpointFiles(folder.path)
+    Scheme.FILE: lambda folder: LocalCheckpointFiles(folder.path),
+    Scheme.HDFS: _hdfs,
+    Scheme.VIEWFS: _hdfs,
 }

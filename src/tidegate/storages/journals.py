@@ -19,4 +19,14 @@ def open_journal(folder: Where) -> Journal:
     return _JOURNALS[opened.scheme](opened)
 
 
-_JOURNALS: Mapping[Scheme, Callable[[Folder], Journal]] = {Scheme.FILE: lambda folder: LocalJournal(folder.path)}
+def _hdfs(folder: Folder) -> Journal:
+    from tidegate.storages.hdfs.journal import HdfsJournal  # only where it is needed: no command is to wait for it
+
+    return HdfsJournal(folder)
+
+
+_JOURNALS: Mapping[Scheme, Callable[[Folder], Journal]] = {
+    Scheme.FILE: lambda folder: LocalJournal(folder.path),
+    Scheme.HDFS: _hdfs,
+    Scheme.VIEWFS: _hdfs,
+}

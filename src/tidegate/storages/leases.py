@@ -45,5 +45,7 @@ def driver_or_engine_lives(job_folder: Where) -> bool:
 _LEASES: Mapping[Scheme, Callable[[Folder, float], Lease]] = {
     Scheme.FILE: lambda folder, _: LocalLease(folder.path),
     Scheme.S3: lambda folder, timeout_seconds: TermsLease(open_storage(folder), timeout_seconds),
+    Scheme.HDFS: lambda folder, timeout_seconds: TermsLease(open_storage(folder), timeout_seconds),
+    Scheme.VIEWFS: lambda folder, timeout_seconds: TermsLease(open_storage(folder), timeout_seconds),
 }
 """A storage without locks has terms."""

@@ -26,7 +26,15 @@ def _s3(folder: Folder) -> Storage:
     return S3Storage(folder)
 
 
+def _hdfs(folder: Folder) -> Storage:
+    from tidegate.storages.hdfs.storage import HdfsStorage  # only where it is needed: no command is to wait for it
+
+    return HdfsStorage(folder)
+
+
 _STORAGES: Mapping[Scheme, Callable[[Folder], Storage]] = {
     Scheme.FILE: lambda folder: LocalStorage(folder.path),
     Scheme.S3: _s3,
+    Scheme.HDFS: _hdfs,
+    Scheme.VIEWFS: _hdfs,
 }

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.storages.hdfs.configuration import default_authority
 
 
 class Scheme(Enum):
@@ -21,8 +22,15 @@ class Scheme(Enum):
 
     FILE = "file"
     """A local disk; a path without a scheme, too."""
+
     S3 = "s3"
     """A bucket of S3, or of a store that speaks its protocol; `s3a:` too."""
+
+    HDFS = "hdfs"
+    """HDFS. Without an authority (`hdfs:///path`) the one of `fs.defaultFS` in HADOOP_CONF_DIR."""
+
+    VIEWFS = "viewfs"
+    """HDFS by a mount table of its client, which is in HADOOP_CONF_DIR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +111,7 @@ class Folder:
 Where: TypeAlias = "str | Path | Folder"
 """A place as a user names it (a path, or a URI), or as a `Folder`."""
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(?i:(file)):(?=/)")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(?i:(file|hdfs|viewfs)):(?=/)")
 
 
 def _of_a_file(uri: str) -> Folder:
@@ -124,10 +132,21 @@ def _of_a_bucket(uri: str) -> Folder:
     return Folder(Scheme.S3, bucket, posixpath.normpath(f"/{path.lstrip('/')}"))
 
 
+def _of_hadoop(uri: str) -> Folder:
+    """As Hadoop reads it: without escapes, so that every character stands for itself."""
+    name, _, rest = uri.partition(":")
+    scheme = Scheme(name.lower())
+    authority, path = rest.removeprefix("//").partition("/")[::2] if rest.startswith("//") else ("", rest)
+    path = posixpath.normpath(f"/{path}")
+    return Folder(scheme, authority or default_authority(scheme.value, uri), f"/{path.lstrip('/')}")
+
+
 _PARSERS: Mapping[str, Callable[[str], Folder]] = {
     Scheme.FILE.value: _of_a_file,
     Scheme.S3.value: _of_a_bucket,
     "s3a": _of_a_bucket,
+    Scheme.HDFS.value: _of_hadoop,
+    Scheme.VIEWFS.value: _of_hadoop,
 }
 """The folder that a URI names, by its scheme in lower case. Several spellings may name one storage."""
 
@@ -142,5 +161,5 @@ def _refused(found: str, where: str) -> TidegateError:
         expected=f"a path, or a URI of one of these storages ({known})",
         found=found,
         where=where,
-        next_step="give a folder on a local disk (/path, file:///path), or one of S3 (s3://bucket/path)",
+        next_step="give a folder of a local disk (/path), of HDFS (hdfs://host:port/path) or of S3 (s3://bucket/path)",
     )

@@ -1,0 +1,1 @@
+"""Durable places on HDFS, by the client `hdfs-native`, which needs no JVM."""

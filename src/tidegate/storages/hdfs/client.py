@@ -1,0 +1,294 @@
+"""Calls of `hdfs-native` with deadlines, retries, and failures of a closed set.
+
+`hdfs-native` waits without an end for a NameNode that accepts a connection and is silent. Here every call runs in one
+thread of asyncio, so that it can be given up. A call that was given up, or whose connection broke, may still be carried
+out later: what follows from that is for the caller (see `publish.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tidegate.extras import Extra, require
+from tidegate.storages.hdfs.configuration import name_node_address
+from tidegate.storages.hdfs.failures import RETRIED, HdfsFailure, Trouble, failure_of
+from tidegate.storages.schemes import Folder
+
+if TYPE_CHECKING:
+    from hdfs_native import AsyncClient, AsyncFileReader, AsyncFileWriter, FileStatus
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long to wait. `call_seconds`: for the answer to one request. `transfer_seconds`: for one block of data.
+    `first_seconds`, `total_seconds`: for retries of one operation, before and after the first answer of the NameNode: a
+    wrong address is reported soon, a restart of the NameNode is waited for.
+    """
+
+    call_seconds: float = 20.0
+    transfer_seconds: float = 60.0
+    first_seconds: float = 10.0
+    total_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class NameEntry:
+    """What the NameNode knows of a file or folder. `written_at`: seconds since 1970 by its clock."""
+
+    name: str
+    is_folder: bool
+    size_bytes: int
+    written_at: float
+    block_size: int
+
+
+class Tries:
+    """The retries of one operation: longer and longer pauses, until the time is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self._pause = _FIRST_PAUSE_SECONDS
+
+    def again(self, failure: HdfsFailure) -> bool:
+        """Wait, and return True, if the operation is to be tried once more after this failure."""
+        left = self._end - time.monotonic()
+        if failure.trouble not in RETRIED or left <= 0:
+            return False
+        time.sleep(min(self._pause, left))
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        return True
+
+
+class HdfsClient:
+    """The client of one HDFS, for all threads of a process. Paths are absolute. Every method raises HdfsFailure."""
+
+    def __init__(self, scheme: str, authority: str, waits: Waits) -> None:
+        require(Extra.HDFS)
+        from hdfs_native import AsyncClient, WriteOptions
+
+        self._waits = waits
+        self._options = WriteOptions
+        self._loop = _loop()
+        self._has_answered = False
+        self._own: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+        self.close_seconds = _CLOSE_SECONDS
+        address = name_node_address(authority) if scheme == _HDFS else authority
+        settings = {
+            "dfs.client.failover.max.attempts": "3",
+            "dfs.client.failover.sleep.base.millis": "100",
+            "dfs.client.failover.sleep.max.millis": "1000",
+            "dfs.client.socket-timeout": str(int(waits.call_seconds * 1000)),
+        }
+        try:
+            self._client: AsyncClient = AsyncClient(f"{scheme}://{address}", settings)
+        except (OSError, RuntimeError) as error:
+            raise failure_of(error) from error
+
+    # --- names -----------------------------------------------------------------------------------------------
+
+    def status(self, path: str, *, tries: Tries | None = None) -> NameEntry | None:
+        """None if there is nothing of this name."""
+
+        async def look() -> NameEntry:
+            return _status(await self._client.get_file_info(path))
+
+        return self.absent_as_none(lambda: self.patient(look, tries=tries))
+
+    def children(self, folder: str) -> list[NameEntry] | None:
+        """All files and folders directly in a folder; None if it is absent, or a file."""
+
+        async def listed() -> list[tuple[str, NameEntry]]:
+            return [(each.path, _status(each)) async for each in self._client.list_status(folder)]
+
+        found = self.absent_as_none(lambda: self.patient(listed))
+        if found is None or any(path.rstrip("/") == folder.rstrip("/") for path, _ in found):
+            return None
+        return [status for _, status in found]
+
+    def rename(self, path: str, target: str, *, overwrite: bool) -> None:
+        """One try: whether a failure means that the name has changed is for the caller."""
+
+        async def rename() -> None:
+            await self._client.rename(path, target, overwrite)
+
+        self.once(rename)
+
+    def delete(self, path: str, *, recursive: bool = False, tries: Tries | None = None) -> None:
+        """Remove a file, or an empty folder, or with `recursive` a folder with all below it, in one step of the
+        NameNode. No error if it is absent.
+        """
+
+        async def delete() -> None:
+            await self._client.delete(path, recursive)
+
+        self.forget_own(path)
+        self.absent_as_none(lambda: self.patient(delete, tries=tries))
+
+    def log_edit(self, folder: str) -> None:
+        """Make every change of names durable that this process has seen so far.
+
+        A NameNode shows a new name before its own log of edits is on disk. It answers an edit only when the log is on
+        disk up to that edit, with all earlier ones. The smallest edit is the time of a folder. A user who may not write
+        there only reads, and then nothing is proven durable.
+        """
+
+        async def edit() -> None:
+            await self._client.set_times(folder, int(time.time() * 1000), _UNCHANGED)
+
+        try:
+            self.patient(edit)
+        except HdfsFailure as failure:
+            if failure.trouble not in (Trouble.RIGHTS, Trouble.ABSENT):
+                raise
+
+    # --- files -----------------------------------------------------------------------------------------------
+
+    def read(self, path: str) -> bytes | None:
+        """All of a file; None if it is absent."""
+
+        async def read() -> bytes:
+            file = await self._client.read(path)
+            return await file.read_range(0, len(file))
+
+        return self.absent_as_none(lambda: self.patient(read, self._waits.transfer_seconds))
+
+    def open(self, path: str) -> AsyncFileReader | None:
+        """A file to read in parts; None if it is absent."""
+
+        async def opened() -> AsyncFileReader:
+            return await self._client.read(path)
+
+        return self.absent_as_none(lambda: self.patient(opened))
+
+    def create(self, path: str, block_size: int) -> AsyncFileWriter:
+        """A new file, and the folders above it. One try."""
+
+        async def created() -> AsyncFileWriter:
+            return await self._client.create(path, self._options(block_size=block_size))
+
+        return self.once(created)
+
+    def transfer(self, act: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
+        """Run a call that moves data, once."""
+        return self.once(act, self._waits.transfer_seconds)
+
+    # --- what this process has written -----------------------------------------------------------------------
+
+    def remember_own(self, path: str) -> None:
+        """This process has made the file durable under this name: to read it needs no `log_edit`."""
+        with self._lock:
+            self._own[path] = None
+            while len(self._own) > _OWN_AT_MOST:
+                self._own.popitem(last=False)
+
+    def forget_own(self, path: str) -> None:
+        with self._lock:
+            self._own.pop(path, None)
+
+    def is_own(self, path: str) -> bool:
+        with self._lock:
+            return path in self._own
+
+    # --- calls -----------------------------------------------------------------------------------------------
+
+    def tries(self) -> Tries:
+        """For one operation."""
+        return Tries(self._waits.total_seconds if self._has_answered else self._waits.first_seconds)
+
+    def patient(
+        self, act: Callable[[], Coroutine[Any, Any, ResultT]], seconds: float | None = None, tries: Tries | None = None
+    ) -> ResultT:
+        """Run a call that may be repeated, until it succeeds or its time is over: that of `tries`, where it is a part
+        of a longer operation.
+        """
+        tries = tries or self.tries()
+        while True:
+            try:
+                return self.once(act, seconds)
+            except HdfsFailure as failure:
+                if not tries.again(failure):
+                    raise
+
+    def once(self, act: Callable[[], Coroutine[Any, Any, ResultT]], seconds: float | None = None) -> ResultT:
+        """Run a call once, with a deadline."""
+        limit = self._waits.call_seconds if seconds is None else seconds
+        call = asyncio.run_coroutine_threadsafe(_within(act, limit), self._loop)
+        try:
+            result = call.result()
+        except asyncio.TimeoutError:
+            raise HdfsFailure(Trouble.AWAY, f"no answer after {limit:.0f} s") from None
+        except (OSError, RuntimeError) as error:
+            failure = failure_of(error)
+            self._has_answered = self._has_answered or failure.trouble not in _UNREACHED
+            raise failure from error
+        self._has_answered = True
+        return result
+
+    def absent_as_none(self, act: Callable[[], ResultT]) -> ResultT | None:
+        try:
+            return act()
+        except HdfsFailure as failure:
+            if failure.trouble is Trouble.ABSENT:
+                return None
+            raise
+
+
+def client_of(folder: Folder, waits: Waits) -> HdfsClient:
+    """The client for the HDFS of a folder: one a process, address and user."""
+    environment = tuple(os.environ.get(name) for name in _ENVIRONMENT)
+    key = (os.getpid(), folder.scheme.value, folder.authority, waits, environment)
+    with _lock:
+        client = _clients.get(key)
+        if client is None:
+            client = _clients[key] = HdfsClient(folder.scheme.value, folder.authority, waits)
+    return client
+
+
+_HDFS = "hdfs"
+_UNCHANGED = (1 << 64) - 1  # -1 for the NameNode: leaves the time of the last access as it is
+_FIRST_PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 2.0
+_OWN_AT_MOST = 10_000
+_UNREACHED = frozenset({Trouble.AWAY, Trouble.UNKNOWN_HOST})
+_ENVIRONMENT = ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_CONF_DIR", "HADOOP_HOME")
+_CLOSE_SECONDS = 0.01
+
+_lock = threading.Lock()
+_clients: dict[object, HdfsClient] = {}
+"""Never removed: a forked process must not end a client of its parent, whose threads it does not have."""
+
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop of this process, in a thread of its own."""
+    pid = os.getpid()
+    if pid not in _loops:
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, name="hdfs", daemon=True).start()
+        _loops[pid] = loop
+    return _loops[pid]
+
+
+async def _within(act: Callable[[], Coroutine[Any, Any, ResultT]], seconds: float) -> ResultT:
+    return await asyncio.wait_for(act(), seconds)
+
+
+def _status(status: FileStatus) -> NameEntry:
+    return NameEntry(
+        name=status.path.rpartition("/")[2],
+        is_folder=status.isdir,
+        size_bytes=status.length,
+        written_at=status.modification_time / 1000,
+        block_size=status.blocksize or 0,
+    )

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.support.s3 import S3Server
+from tidegate.core.records import JournalRef
+from tidegate.storages.checkpoint_files import CheckpointFiles
+from tidegate.storages.checkpoints import open_checkpoint_files
+from tidegate.storages.journal import Journal
+from tidegate.storages.journals import open_journal
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
+from tidegate.testing.checkpoint_files_contract import CheckpointFilesContract
+from tidegate.testing.journal_contract import JournalContract
 from tidegate.testing.storage_contract import StorageContract
 
 
@@ -21,3 +31,45 @@ class TestS3Storage(StorageContract):
 
     def open(self) -> Storage:
         return open_storage(self.root)
+
+
+class TestS3Journal(JournalContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, s3: S3Server) -> None:
+        self.server, self.root = s3, s3.folder()
+
+    def open(self) -> Journal:
+        return open_journal(self.root)
+
+    def damage(self, reference: JournalRef, change: Callable[[bytes], bytes | None]) -> None:
+        changed = change(content(self.server, self.root / reference.name))
+        if changed is None:
+            self.server.client().delete_object(Bucket=self.root.authority, Key=key_of(self.root / reference.name))
+        else:
+            put(self.server, self.root / reference.name, changed)
+
+
+class TestS3CheckpointFiles(CheckpointFilesContract):
+    sync_is_needed = False
+
+    @pytest.fixture(autouse=True)
+    def _server(self, s3: S3Server) -> None:
+        self.server, self.root = s3, s3.folder()
+
+    def open(self, root: str) -> CheckpointFiles:
+        return open_checkpoint_files(self.root / root)
+
+    def as_spark(self, root: str, name: str, data: bytes) -> None:
+        put(self.server, self.root / root / name, data)
+
+
+def key_of(file: Folder) -> str:
+    return file.path.removeprefix("/")
+
+
+def put(server: S3Server, file: Folder, data: bytes) -> None:
+    server.client().put_object(Bucket=file.authority, Key=key_of(file), Body=data)
+
+
+def content(server: S3Server, file: Folder) -> bytes:
+    return server.client().get_object(Bucket=file.authority, Key=key_of(file))["Body"].read()

@@ -18,6 +18,8 @@ MADE_IN = {
     "LocalJournal": "storages/journals.py",
     "LocalLease": "storages/leases.py",
     "LocalStorage": "storages/opening.py",
+    "S3CheckpointFiles": "storages/checkpoints.py",
+    "S3Journal": "storages/journals.py",
     "S3Storage": "storages/opening.py",
 }
 """The class behind a port, and the one file that constructs it; the class itself may, too."""

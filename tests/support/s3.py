@@ -112,7 +112,7 @@ class S3Server:
             "-s3.port": s3,
             "-s3.port.grpc": s3_grpc,
             "-s3.config": str(self.folder_of_data / "s3.json"),
-            "-s3.allowEmptyFolder": "false",
+            "-s3.autoCreateBucket": "false",
             **_OFF,
         }
         return [str(_binary()), "-logtostderr=true", "server", *(f"{name}={value}" for name, value in options.items())]

@@ -33,6 +33,17 @@ def lock_held(expected: str, where: str, next_step: str) -> TidegateError:
     )
 
 
+def name_taken(where: str) -> TidegateError:
+    """A file that is written once has been written by another process."""
+    return TidegateError(
+        Code.STORAGE_UNUSABLE,
+        expected="to create a file of a new name",
+        found="another process has created it",
+        where=where,
+        next_step="start again; if the error comes again, move away what stands there",
+    )
+
+
 def job_runs(purpose: str, where: str, next_step: str) -> TidegateError:
     """The job must not run. `purpose`: what that makes possible, as a clause behind "so that"."""
     return TidegateError(

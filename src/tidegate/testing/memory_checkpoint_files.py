@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidegate.core.errors import Code, TidegateError
 from tidegate.disk.blocks import Readable, read_blocks
 from tidegate.storages.checkpoint_files import (
     LEFT_OUT,
@@ -18,6 +17,7 @@ from tidegate.storages.checkpoint_files import (
     copy_by_reading,
     is_temporary,
 )
+from tidegate.storages.refusals import name_taken
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class MemoryCheckpointFiles:
     def write(self, name: str, data: bytes) -> None:
         with self._bucket.lock:
             if self.where(name) in self._bucket.files:
-                raise _is_there(self.where(name))
+                raise name_taken(self.where(name))
             self._bucket.files[self.where(name)] = data, time.time()
 
     def hold(self, name: str, into: str) -> bool:
@@ -65,7 +65,7 @@ class MemoryCheckpointFiles:
             if found is None:
                 return False
             if self._bucket.files.setdefault(f"{into}/{name}", found) is not found:
-                raise _is_there(f"{into}/{name}")
+                raise name_taken(f"{into}/{name}")
         return True
 
     def copy(self, name: str, to: CheckpointFiles, passed: Callable[[int], object]) -> Measured | None:
@@ -106,13 +106,3 @@ class MemoryCheckpointFiles:
         ]
         self._synced = now
         return new
-
-
-def _is_there(where: str) -> TidegateError:
-    return TidegateError(
-        Code.STORAGE_UNUSABLE,
-        expected="to create a file",
-        found="there is one of this name",
-        where=where,
-        next_step="remove it, then start again",
-    )

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import JournalRef
 from tidegate.storages.journal import JournalMissing
 from tidegate.storages.journal_format import RowStream, rows, verify
+from tidegate.storages.refusals import name_taken
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class MemoryJournalWriter:
             self._file = io.BytesIO()
             with self._kept.lock:
                 if self._kept.files.setdefault(self._name, self._file) is not self._file:
-                    raise _is_there(f"memory:/journal/{self._name}")
+                    raise name_taken(f"memory:/journal/{self._name}")
             self._stream = RowStream(self._file, batch.schema)
         self._stream.write(batch)
 
@@ -99,13 +99,3 @@ class MemoryJournalWriter:
 
 def _epoch(name: str) -> int:
     return int(name.partition("/")[0])
-
-
-def _is_there(where: str) -> TidegateError:
-    return TidegateError(
-        Code.STORAGE_UNUSABLE,
-        expected="to write the journal",
-        found="another attempt of the same name has written it",
-        where=where,
-        next_step="start again: each run has a token of its own in its names",
-    )

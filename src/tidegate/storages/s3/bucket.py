@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidegate.core.errors import TidegateError
 from tidegate.storages.s3.connection import S3Connection, connection
 from tidegate.storages.s3.errors import S3_ERRORS, is_absent, is_passing, is_taken, is_throttled, s3_error
 
@@ -142,20 +141,23 @@ class S3Bucket:
         """Remove an object; no error if it is absent."""
         self.ask(key, doing, lambda client: client.delete_object(Bucket=self.name, Key=key))
 
-    def delete_below(self, prefix: str, doing: str) -> None:
-        """Remove all objects whose key begins with `prefix`, then the folders between, which some stores keep."""
+    def delete_below(self, prefix: str, doing: str, is_concerned: Callable[[str], bool] = lambda _: True) -> None:
+        """Remove all objects whose key begins with `prefix` and is concerned. Last come the folders between, which some
+        stores keep: a folder with something in it stays.
+        """
         folders: set[str] = set()
         keys: list[str] = []
         for found in self.below(prefix, doing):
+            if not is_concerned(found.key):
+                continue
             keys.append(found.key)
             folders.update(_folders_of(found.key, prefix))
             if len(keys) == _DELETED_AT_ONCE:
                 self.delete_all(keys, doing)
                 keys = []
-        self.delete_all(keys, doing)
-        deepest_first = sorted(folders.difference(keys), reverse=True)
-        for start in range(0, len(deepest_first), _DELETED_AT_ONCE):
-            self.delete_all(deepest_first[start : start + _DELETED_AT_ONCE], doing)
+        keys += sorted(folders.difference(keys), reverse=True)
+        for start in range(0, len(keys), _DELETED_AT_ONCE):
+            self.delete_all(keys[start : start + _DELETED_AT_ONCE], doing)
 
     def delete_all(self, keys: Sequence[str], doing: str) -> None:
         """Remove these objects, at most 1,000."""
@@ -267,12 +269,6 @@ def md5(data: bytes | memoryview) -> str:
 def new_token() -> str:
     """The token of one conditional put."""
     return secrets.token_hex(16)
-
-
-def cause_of(error: TidegateError) -> Exception | None:
-    """The error of S3 that `ask` has translated."""
-    cause = error.__cause__
-    return cause if isinstance(cause, Exception) else None
 
 
 def _of_answer(code: str, message: str) -> Exception:

@@ -35,6 +35,11 @@ def is_taken(error: Exception) -> bool:
     return _status(error) == _PRECONDITION_FAILED
 
 
+def is_without_upload(error: Exception) -> bool:
+    """True if an upload in parts does not exist (any more): it was completed, or given up."""
+    return _code(error) == "NoSuchUpload"
+
+
 def is_passing(error: Exception) -> bool:
     """True if the same request may succeed a moment later. Whether it was executed is unknown."""
     if isinstance(error, ClientError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate.storages.s3.bucket import S3Bucket
 from tidegate.storages.s3.names import ObjectKeys
+from tidegate.storages.s3.uploads import abort_below
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Names, RecordStat, demand_below
 
@@ -69,8 +70,11 @@ class S3Storage:
         self._bucket.delete(self._keys.prefix(folder), "remove a folder")
 
     def clear(self, folder: str) -> None:
+        """Parts of uploads that were broken off below the folder go, too."""
         demand_below(folder)
-        self._bucket.delete_below(self._keys.prefix(folder), "remove a folder")
+        prefix = self._keys.prefix(folder)
+        self._bucket.delete_below(prefix, "remove a folder")
+        abort_below(self._bucket, prefix, "remove a folder")
 
     def settle(self, folder: str) -> None:
         demand_below(folder)  # a delete is durable at its return

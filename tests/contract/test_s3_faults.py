@@ -1,0 +1,250 @@
+"""A bucket of S3 on bad days: lost requests and answers, a busy server, a wrong set-up, uploads broken off."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from tests.contract.test_s3 import content, key_of, put
+from tests.support.http_faults import Fate, HttpFaults
+from tests.support.s3 import S3Server, set_environment
+from tidegate.core.errors import TidegateError
+from tidegate.storages.checkpoints import open_checkpoint_files
+from tidegate.storages.journals import open_journal
+from tidegate.storages.opening import open_storage
+from tidegate.storages.s3 import connection, uploads
+from tidegate.storages.s3.bucket import S3Bucket
+from tidegate.storages.schemes import Folder
+from tidegate.storages.storage import Storage
+
+
+@pytest.fixture
+def faults(s3: S3Server) -> Iterator[HttpFaults]:
+    with HttpFaults(s3.endpoint) as faults, set_environment({**s3.environment, "AWS_ENDPOINT_URL_S3": faults.endpoint}):
+        yield faults
+
+
+@pytest.fixture
+def storage(s3: S3Server, faults: HttpFaults) -> Storage:
+    return open_storage(s3.folder())
+
+
+# --- lost answers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fate", [each for each in Fate if each is not Fate.PASS], ids=lambda each: each.name)
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_put_whose_answer_is_lost_is_known_for_our_own(
+    storage: Storage, faults: HttpFaults, fate: Fate, times: int
+) -> None:
+    faults.next(fate, "PUT", times)
+    assert storage.put_if_absent("decided/7", b"ours") is True
+    assert storage.put_if_absent("decided/7", b"ours") is False
+    assert storage.read("decided/7") == b"ours"
+
+
+@pytest.mark.parametrize("fate", [Fate.LOSE_ANSWER, Fate.FAIL_AFTER, Fate.ERROR], ids=lambda each: each.name)
+def test_a_put_that_loses_knows_it_although_its_answer_is_lost(
+    storage: Storage, faults: HttpFaults, fate: Fate
+) -> None:
+    storage.put_if_absent("decided/7", b"the same")
+    faults.next(fate, "PUT")
+    assert storage.put_if_absent("decided/7", b"the same") is False
+
+
+def test_a_refusal_that_our_own_first_try_has_caused_is_a_success(storage: Storage, faults: HttpFaults) -> None:
+    """As a proxy or a client does that sends the request again by itself: the look behind the first try fails, too."""
+    fates = iter([Fate.LOSE_ANSWER, Fate.LOSE_ANSWER])
+    faults.each(lambda _: next(fates, Fate.PASS))
+    assert storage.put_if_absent("decided/7", b"ours") is True
+    assert faults.seen == {"PUT": 2, "HEAD": 2}
+
+
+def test_every_request_comes_through_while_half_of_them_fail(storage: Storage, faults: HttpFaults) -> None:
+    chance = random.Random(7)
+    kinds = [each for each in Fate if each is not Fate.SLOW_DOWN]
+    faults.each(lambda _: chance.choice([Fate.PASS, chance.choice(kinds)]))
+    for number in range(10):
+        assert storage.put_if_absent(f"runs/{number}", b"%d" % number) is True
+        assert storage.put_if_absent(f"runs/{number}", b"another") is False
+        storage.replace("beat", b"%d" % number)
+        assert storage.read("beat") == b"%d" % number
+    assert storage.list("runs") == [str(number) for number in range(10)]
+    storage.clear("runs")
+    assert storage.list("runs") == []
+
+
+def test_a_file_whose_connection_breaks_is_read_on(s3: S3Server, faults: HttpFaults) -> None:
+    root = s3.folder()
+    data = os.urandom(3 << 20)
+    put(s3, root / "state/1.zip", data)
+    file = open_checkpoint_files(root).open("state/1.zip")
+    assert file is not None
+    buffer = memoryview(bytearray(1 << 20))
+    found = bytes(buffer[: file.readinto(buffer) or 0])
+    file._body.close()  # pyright: ignore[reportAttributeAccessIssue]
+    file._body = None  # pyright: ignore[reportAttributeAccessIssue]
+    faults.next(Fate.LOSE_REQUEST, "GET")
+    while length := file.readinto(buffer):
+        found += buffer[:length]
+    assert found == data
+    file.close()
+
+
+# --- large objects -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As small as S3 takes them."""
+    monkeypatch.setattr(uploads, "PART_BYTES", 5 << 20)
+    monkeypatch.setattr(uploads, "COPIED_PART_BYTES", 5 << 20)
+
+
+def noise(size_bytes: int) -> pa.RecordBatch:
+    rows = [os.urandom(1 << 20) for _ in range(size_bytes >> 20)]
+    return pa.RecordBatch.from_pydict({"noise": rows})
+
+
+def open_uploads(s3: S3Server, root: Folder) -> int:
+    answer = s3.client().list_multipart_uploads(Bucket=root.authority, Prefix=key_of(root))
+    return len(answer.get("Uploads", []))
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_many_rows_go_in_parts_and_a_second_writer_of_their_name_loses(s3: S3Server) -> None:
+    root = s3.folder()
+    journal, batches = open_journal(root), [noise(6 << 20), noise(6 << 20)]
+    first, second = journal.writer("7/rows.arrow"), journal.writer("7/rows.arrow")
+    for batch in batches:
+        first.write(batch)
+        second.write(batch)
+    assert open_uploads(s3, root) == 2
+    reference = first.close()
+    assert reference is not None
+    assert reference.size_bytes > 12 << 20
+    with pytest.raises(TidegateError, match="another process has created it"):
+        second.close()
+    second.abort()
+    assert list(open_journal(root).read(reference)) == batches
+    assert open_uploads(s3, root) == 0
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_parts_of_a_killed_writer_go_when_its_epoch_comes_again(s3: S3Server) -> None:
+    root = s3.folder()
+    open_journal(root).writer("7/rows.arrow").write(noise(6 << 20))
+    assert open_uploads(s3, root) == 1
+    open_journal(root).delete_from(7)
+    assert open_uploads(s3, root) == 0
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("fate", [Fate.LOSE_ANSWER, Fate.FAIL_AFTER, Fate.ERROR], ids=lambda each: each.name)
+def test_parts_and_their_completion_survive_lost_answers(s3: S3Server, faults: HttpFaults, fate: Fate) -> None:
+    """The POST behind that which begins the upload completes it."""
+    root = s3.folder()
+    batch = noise(7 << 20)
+    writer = open_journal(root).writer("7/rows.arrow")
+    writer.write(batch)
+    faults.next(fate, "POST")
+    reference = writer.close()
+    assert reference is not None
+    assert list(open_journal(root).read(reference)) == [batch]
+    assert open_uploads(s3, root) == 0
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_file_that_is_too_large_for_one_copy_is_copied_in_parts(s3: S3Server) -> None:
+    root = s3.folder()
+    data = os.urandom(11 << 20)
+    put(s3, root / "state/1.zip", data)
+    bucket = S3Bucket(root.authority)
+    source, target = key_of(root / "state/1.zip"), key_of(root / "held/1.zip")
+    for _ in range(2):
+        assert uploads.copied_in_parts(bucket, source, bucket, target, "hold") is True
+    assert content(s3, root / "held/1.zip") == data
+    assert uploads.copied_in_parts(bucket, f"{source}.gone", bucket, target, "hold") is False
+
+
+# --- a wrong set-up ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "where", "found", "next_step"),
+    [
+        ({}, "s3://no-such-bucket-here/jobs", "NoSuchBucket", "create the bucket"),
+        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "s3://tidegate-tests/jobs", "SignatureDoesNotMatch", "valid credentials"),
+        ({"AWS_ACCESS_KEY_ID": "nobody"}, "s3://tidegate-tests/jobs", "InvalidAccessKeyId", "valid credentials"),
+        ({"AWS_ACCESS_KEY_ID": ""}, "s3://tidegate-tests/jobs", "NoCredentials", "valid credentials"),
+        ({"AWS_PROFILE": "nobody"}, "s3://tidegate-tests/jobs", "ProfileNotFound", "valid credentials"),
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"}, "s3://tidegate-tests/jobs", "EndpointConnection", "endpoint"),
+        ({}, "s3://No_Bucket/jobs", "InvalidBucketName", "its name"),
+    ],
+)
+def test_a_wrong_set_up_is_told_with_its_cure(
+    s3: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+    changed: dict[str, str],
+    where: str,
+    found: str,
+    next_step: str,
+) -> None:
+    monkeypatch.setattr(connection, "FIRST_PATIENCE_SECONDS", 0.1)
+    wanted = {name: value for name, value in {**s3.environment, **changed}.items() if value}
+    with set_environment(wanted), pytest.raises(TidegateError) as caught:
+        open_storage(where).put_if_absent("job.json", b"")
+    assert caught.value.code == "TG-STORAGE-UNUSABLE"
+    assert caught.value.found.startswith(found)
+    assert next_step in caught.value.next_step
+    assert caught.value.where in (f"{where}/job.json", where)
+    assert wanted.get("AWS_SECRET_ACCESS_KEY", "secret") not in str(caught.value)
+
+
+def test_a_server_that_is_away_for_longer_than_patience_is_an_error_and_then_it_goes_on(
+    storage: Storage, faults: HttpFaults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert storage.put_if_absent("runs/1", b"") is True
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.3)
+    faults.each(lambda _: Fate.SLOW_DOWN)
+    with pytest.raises(TidegateError, match="HTTP 503") as caught:
+        storage.put_if_absent("runs/2", b"")
+    assert "when it answers" in caught.value.next_step
+    faults.each(lambda _: Fate.PASS)
+    assert storage.put_if_absent("runs/2", b"") is True
+
+
+def test_old_versions_and_marks_of_deletes_are_not_read(s3: S3Server) -> None:
+    client = s3.client()
+    client.create_bucket(Bucket="with-versions")
+    client.put_bucket_versioning(Bucket="with-versions", VersioningConfiguration={"Status": "Enabled"})
+    storage = open_storage("s3://with-versions/jobs")
+    for data in (b"one", b"two"):
+        assert storage.put_if_absent("done/7", data) is True
+        assert storage.put_if_absent("done/7", b"another") is False
+        storage.replace("beat", data)
+        assert (storage.read("done/7"), storage.read("beat")) == (data, data)
+        storage.delete("done/7")
+        assert (storage.read("done/7"), storage.list("done")) == (None, [])
+    storage.clear("")
+    assert (storage.read("beat"), storage.list("")) == (None, [])
+
+
+def test_a_client_is_never_used_behind_a_fork(s3: S3Server) -> None:
+    storage = open_storage(s3.folder())
+    storage.replace("parent", b"")
+    before = connection.connection()
+    assert connection.connection() is before
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        try:
+            storage.replace("child", b"")
+            os._exit(0 if connection.connection() is not before else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert storage.list("") == ["child", "parent"]

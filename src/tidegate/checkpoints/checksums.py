@@ -7,13 +7,17 @@ before Spark starts.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, SOURCES
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
-def drop_checksums(checkpoint: Path) -> None:
+def drop_checksums(checkpoint: Folder) -> None:
     """Remove the checksum files of both logs and of the sources' own logs. Only while no JVM writes there."""
-    for folder in (checkpoint / OFFSETS, checkpoint / COMMITS, *(checkpoint / SOURCES).glob("*")):
-        for file in folder.glob(".*.crc"):
-            file.unlink(missing_ok=True)
+    if not checkpoint.is_local:
+        return  # only Spark's file system for local disks keeps checksum files
+    storage = open_storage(checkpoint)
+    for folder in (OFFSETS, COMMITS, *(f"{SOURCES}/{each}" for each in storage.folders(SOURCES))):
+        for name in storage.list(folder):
+            if name.startswith(".") and name.endswith(".crc"):
+                storage.delete(f"{folder}/{name}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from pathlib import Path
 
 from tidegate.core.records import Drain, decode, encode
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 DRAIN = "drain"
 
@@ -14,7 +14,7 @@ DRAIN = "drain"
 class DrainRecord:
     """The record of one job. It is written before the drain begins, and again when the drain is complete."""
 
-    def __init__(self, job_folder: Path, job_id: str) -> None:
+    def __init__(self, job_folder: Folder, job_id: str) -> None:
         self._storage = open_storage(job_folder)
         self._folder = job_folder
         self._job_id = job_id
@@ -42,19 +42,19 @@ class DrainRecord:
         self._storage.set_aside(DRAIN)  # durably, unlike a removal
 
 
-def read_drain(job_folder: Path) -> Drain | None:
+def read_drain(job_folder: Folder) -> Drain | None:
     """The record in the folder, of any job of this name; None if no drain was ever begun."""
     storage = open_storage(job_folder)
     data = storage.read(DRAIN)
     return None if data is None else decode(Drain, data, storage.where(DRAIN))
 
 
-def is_drained(job_folder: Path) -> bool:
+def is_drained(job_folder: Folder) -> bool:
     """True if the drain of the job is complete."""
     return drained_at(job_folder) is not None
 
 
-def drained_at(job_folder: Path, job_id: str | None = None) -> str | None:
+def drained_at(job_folder: Folder, job_id: str | None = None) -> str | None:
     """The time at which the drain was complete; None if it is not. `job_id`: the drain of another job does not
     count.
     """

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 
 from tidegate.checkpoints.done_epoch import done_epoch
 from tidegate.checkpoints.ingest_layout import IngestPosition
@@ -27,6 +26,7 @@ from tidegate.core.records import (
     encode,
 )
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class QueryFolder:
     """A query and the folder of its generation."""
 
     query: Query
-    folder: Path
+    folder: Folder
 
 
 class RetainedCheckpoints:
@@ -44,7 +44,9 @@ class RetainedCheckpoints:
     that would be removed again at once.
     """
 
-    def __init__(self, job_folder: Path, job: str, job_id: str, queries: Sequence[QueryFolder], retained: int) -> None:
+    def __init__(
+        self, job_folder: Folder, job: str, job_id: str, queries: Sequence[QueryFolder], retained: int
+    ) -> None:
         self._folder = job_folder
         self._storage = open_storage(job_folder)
         self._job = job
@@ -135,11 +137,9 @@ class RetainedCheckpoints:
         for number in retained_numbers(self._folder)[: -self._retained]:
             self._storage.delete(_manifest(number))
         for number in checkpoint_folders(self._folder):
-            place = self._folder / CHECKPOINTS / str(number)
-            if not (place / MANIFEST).exists():
+            if self._storage.look(_manifest(number)) is None:
                 self._storage.remove_leftovers(f"{CHECKPOINTS}/{number}")
-                with suppress(OSError):  # it holds a file of the user, or is gone
-                    place.rmdir()
+                self._storage.delete_folder(f"{CHECKPOINTS}/{number}")  # it stays if it holds a file of the user
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +150,14 @@ class _Noted:
     drained: bool
 
 
-def read_retained(job_folder: Path, number: int) -> CheckpointRecord | None:
+def read_retained(job_folder: Folder, number: int) -> CheckpointRecord | None:
     """One retained checkpoint; None if it does not exist, or not any more."""
     storage = open_storage(job_folder)
     data = storage.read(_manifest(number))
     return None if data is None else decode(CheckpointRecord, data, storage.where(_manifest(number)))
 
 
-def retained_from(job_folder: Path, source: str) -> list[IngestPosition]:
+def retained_from(job_folder: Folder, source: str) -> list[IngestPosition]:
     """The position in the ingest log of a source where the retained checkpoints of a job end: later lines are
     needed.
     """

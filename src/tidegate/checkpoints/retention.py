@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timezone
-from pathlib import Path
 
 from tidegate.checkpoints.drained import DRAIN
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, QUERIES, RESTORES
 from tidegate.core.records import Closing, JobRecord, decode, encode
-from tidegate.disk.durable import Trust, remove_folder, sync_folder
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
 _CLOSING = "closing"
@@ -25,7 +24,7 @@ ClearSinks = Callable[[str], None]
 """Makes the sinks forget a job, by its id. May be called again."""
 
 
-def delete_checkpoints(job_folder: Path, job_id: str, clear_sinks: ClearSinks) -> None:
+def delete_checkpoints(job_folder: Folder, job_id: str, clear_sinks: ClearSinks) -> None:
     """Remove everything from which the job could resume: in its sinks, then in its folder. Only with the job's locks
     held, and after all its processes have ended. History and locks stay: they are no part of the checkpoint.
     """
@@ -34,7 +33,7 @@ def delete_checkpoints(job_folder: Path, job_id: str, clear_sinks: ClearSinks) -
     go_on_deleting(job_folder, clear_sinks)
 
 
-def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
+def go_on_deleting(job_folder: Folder, clear_sinks: ClearSinks) -> bool:
     """Finish a `delete_checkpoints` that was killed, if there is one. Only with the job's locks held."""
     storage = open_storage(job_folder)
     data = storage.read(_CLOSING)
@@ -43,25 +42,23 @@ def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
     closing = decode(Closing, data, storage.where(_CLOSING))
     if _job_id(storage) in (None, closing.job_id):
         clear_sinks(closing.job_id)
-        with Trust().over(job_folder, "remove checkpoints"):
-            for name in (QUERIES, CHECKPOINTS, RESTORES, INGEST):
-                remove_folder(job_folder / name)
-            storage.delete(DRAIN)
-            storage.delete(JOB_RECORD)
-            sync_folder(job_folder)
+        for name in (QUERIES, CHECKPOINTS, RESTORES, INGEST):
+            storage.clear(name)
+        storage.delete(DRAIN)
+        storage.delete(JOB_RECORD)
+        storage.settle("")
     # Otherwise a power loss has restored the record after another job had begun.
     storage.delete(_CLOSING)
-    with Trust().over(job_folder, "remove checkpoints"):
-        sync_folder(job_folder)
+    storage.settle("")
     return True
 
 
-def is_being_deleted(job_folder: Path) -> bool:
+def is_being_deleted(job_folder: Folder) -> bool:
     """True if deletion of the job's checkpoints has begun: the remaining files no longer count."""
-    return (job_folder / _CLOSING).exists()
+    return open_storage(job_folder).look(_CLOSING) is not None
 
 
-def closing_id(job_folder: Path) -> str | None:
+def closing_id(job_folder: Folder) -> str | None:
     """The id of the job whose checkpoints are being deleted; None if no deletion has begun."""
     storage = open_storage(job_folder)
     data = storage.read(_CLOSING)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import COMMITS, commits_entry, entry_numbers, offsets_entry
-from tidegate.core.ledger import RUNS
+from tidegate.core.ledger import RUNS, entry
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class Tempo:
     """
 
     aim_seconds: float
-    log: Path
+    log: Folder
     timeout_seconds: float = math.inf
 
     def newest_epoch_seconds(self) -> float | None:
@@ -32,19 +31,18 @@ class Tempo:
         not show the duration of a shorter epoch. Both times come from the file system, so clocks of other machines do
         not matter.
         """
-        try:
-            finished = entry_numbers(os.listdir(self.log / COMMITS))
-            if not finished:
-                return None
-            entries = offsets_entry(finished[-1]), commits_entry(finished[-1])
-            begin, end = (os.stat(self.log / entry).st_mtime_ns for entry in entries)
-        except FileNotFoundError:
+        log = open_storage(self.log)
+        finished = entry_numbers(log.list(COMMITS))
+        if not finished:
             return None
-        return (end - max(begin, self._run_begun())) / 1e9
+        begin, end = log.look(offsets_entry(finished[-1])), log.look(commits_entry(finished[-1]))
+        if begin is None or end is None:
+            return None
+        return end.written_at - max(begin.written_at, self._run_begun())
 
-    def _run_begun(self) -> int:
-        """The time when the newest run began, in nanoseconds; 0 if unknown."""
-        folder = self.log.parent / RUNS
-        with suppress(FileNotFoundError, IndexError):
-            return os.stat(folder / str(entry_numbers(os.listdir(folder))[-1])).st_mtime_ns
-        return 0
+    def _run_begun(self) -> float:
+        """The time when the newest run began; 0 if unknown."""
+        query = open_storage(self.log.parent)
+        runs = entry_numbers(query.list(RUNS))
+        newest = query.look(entry(RUNS, runs[-1])) if runs else None
+        return 0.0 if newest is None else newest.written_at

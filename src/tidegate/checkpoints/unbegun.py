@@ -7,14 +7,13 @@ start fail.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, STATE, entry_numbers
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
-def clear_unbegun(checkpoint: Path) -> None:
+def clear_unbegun(checkpoint: Folder) -> None:
     """Empty the logs and the state of a checkpoint without an offsets entry. Call it only if nothing is finished, after
     recovery (which restores the entry of a decided epoch), and while no JVM writes there.
     """

@@ -7,14 +7,14 @@ run's version, and a later start would read it in place of that delta.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import COMMITS, STATE, entry_numbers
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
-def clear_undecided_state(checkpoint: Path) -> None:
+def clear_undecided_state(checkpoint: Folder) -> None:
     """Remove the state files of versions that no epoch in the commit log has made. Epoch N makes version N+1.
 
     Call it only after recovery (which restores the entry of a decided epoch), and while no JVM writes there. The next

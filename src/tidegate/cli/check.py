@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from tidegate import operate
 from tidegate.cli.common import Dir, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.log_options import SHOWS_EVERYTHING, VerboseOption
 from tidegate.cli.sink_options import SinkOptions, pairs
-from tidegate.operate.status import find_job
+from tidegate.operate.status import find_job_folder
 
 if TYPE_CHECKING:  # loaded at its first use: other commands do not wait for it
     from tidegate.core.health import Finding
@@ -91,9 +92,9 @@ def _findings(
     from tidegate.operate.surroundings import look_at_surroundings
     from tidegate.settings.reading import read_settings
 
-    yield from look_at_surroundings(None if dir is None else Path(dir).absolute(), os.environ, overrides)
+    yield from look_at_surroundings(None if dir is None else operate.Folder.of(dir), os.environ, overrides)
     if job is not None:
-        place = open_job(Path(find_job(jobs_folder(dir), job).folder))
+        place = open_job(find_job_folder(jobs_folder(dir), job))
         yield from check_sources(place.storage, options)
         yield from check_sinks(place, options)
     if kafka is not None:

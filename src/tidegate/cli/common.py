@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from enum import Enum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -50,13 +49,13 @@ Overrides = Annotated[
 """The option of every command that takes settings. It overrides all other places."""
 
 
-def jobs_folder(named: str | None) -> Path:
+def jobs_folder(named: str | None) -> operate.Folder:
     """The folder of the jobs: the folder of `--dir`, otherwise the folder of the settings, which the first job creates.
 
     Raises FOLDER_UNKNOWN if the folder of `--dir` does not exist.
     """
     if named is None:
-        return Path(_folder_of_settings()).absolute()
+        return operate.Folder.of(_folder_of_settings())
     return operate.existing_folder(named, "--dir")
 
 

@@ -291,7 +291,7 @@ def _why_there_is_none(request: CommandRequest, ticket: Ticket, view: TicketView
 
 def _storage(client: JobClient) -> str:
     """The parent of the job's folder, quoted for a shell: the value of `--dir` in a suggested command line."""
-    return shlex.quote(str(Path(client.folder).parent))
+    return shlex.quote(str(operate.Folder.of(client.folder).parent))
 
 
 _SHOW = {Printed.JSON: _show_json, Printed.TEXT: _show_text}

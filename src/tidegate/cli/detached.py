@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate import operate
 from tidegate.cli.exits import Exit
 from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import parsed
@@ -70,10 +71,10 @@ class HandedNews(PassedOn):
         self._job: str | None = None
         self._why = ""
 
-    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
+    def declared(self, job: str, folder: operate.Folder, warm_up: WarmUp) -> None:
         self._job = job
         if self._home is LogHome.JOB:
-            self._log = _moved(self._log, folder / "logs")
+            self._log = _moved(self._log, operate.folder_here(folder) / "logs")
         super().declared(job, folder, warm_up)
 
     def running(self) -> None:

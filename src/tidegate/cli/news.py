@@ -13,7 +13,7 @@ from tidegate.cli.view import Restarts, View
 from tidegate.core.errors import TidegateError
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, set_up
-from tidegate.operate import Failure
+from tidegate.operate import Failure, Folder
 from tidegate.settings.kinds import WarmUp
 from tidegate.supervise.news import News, PassedOn
 
@@ -29,7 +29,7 @@ def news_in(choice: LogChoice) -> News:
 class Shown(News):
     """Prints for readers. A closed terminal is no reason to end a job."""
 
-    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
+    def declared(self, job: str, folder: Folder, warm_up: WarmUp) -> None:
         _say(f"job {job}: starting, checkpoints in {folder}")
 
     def running(self) -> None:
@@ -69,7 +69,7 @@ class Logged(News):
     def __init__(self) -> None:
         self._job: str | None = None
 
-    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
+    def declared(self, job: str, folder: Folder, warm_up: WarmUp) -> None:
         self._job = job
         self._log(logging.INFO, "JobDeclared", f"job {job}: starting, checkpoints in {folder}", folder=str(folder))
 
@@ -123,7 +123,7 @@ class Watching(PassedOn):
         super().__init__(told)
         self._view = view
 
-    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
+    def declared(self, job: str, folder: Folder, warm_up: WarmUp) -> None:
         self._view.declared(folder)
         super().declared(job, folder, warm_up)
 

@@ -14,6 +14,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand
 
+from tidegate import operate
 from tidegate.cli.cluster_options import OF_A_START, answered, taken_off
 from tidegate.cli.common import Dir, Json, Overrides, Printed, print_json, printed_as
 from tidegate.cli.detached import Detached, LogHome, detach
@@ -268,7 +269,8 @@ def _run_detached(
     shown: Printed,
 ) -> None:
     """Start the supervisor in the background; return when its job runs, has failed for the first time, or has ended."""
-    log = log_file or Path(settings.checkpointing_dir).absolute() / f".run-{os.getpid()}.log"
+    jobs = operate.Folder.of(settings.checkpointing_dir)
+    log = log_file or operate.folder_here(jobs) / f".run-{os.getpid()}.log"
 
     def in_background(news: News) -> int:
         with Signals() as signals:

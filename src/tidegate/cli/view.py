@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 
-from tidegate.operate import Beat, read_beat
+from tidegate.operate import Beat, Folder, read_beat
 
 
 class Restarts(Enum):
@@ -38,7 +37,7 @@ class View:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         return None
 
-    def declared(self, folder: Path) -> None:
+    def declared(self, folder: Folder) -> None:
         """The program has named its job, which has this folder."""
         self._read = partial(read_beat, folder)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidegate.core.records import SavepointFormat
+    from tidegate.machine.folder_here import folder_here
     from tidegate.operate.app_check import check_restore
     from tidegate.operate.asking import Stage
     from tidegate.operate.beat import Beat, QueryBeat, ShownSetting, read_beat
@@ -57,9 +58,12 @@ if TYPE_CHECKING:
     from tidegate.operate.tickets import Ticket, TicketState, TicketView
     from tidegate.operate.transactions import Transactions, Waiting
     from tidegate.operate.verdicts import Act, Named, Seen, Verdict
+    from tidegate.storages.schemes import Folder
 
 _HOMES = {
     "tidegate.core.records": ("SavepointFormat",),
+    "tidegate.machine.folder_here": ("folder_here",),
+    "tidegate.storages.schemes": ("Folder",),
     "tidegate.operate.app_check": ("check_restore",),
     "tidegate.operate.asking": ("Stage",),
     "tidegate.operate.beat": ("Beat", "QueryBeat", "ShownSetting", "read_beat"),
@@ -110,11 +114,11 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BESIDE_TOPICS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "Beat", "Clearance", "Difference", "DoneCheckpoint",
-    "Ended", "Ending", "Failure", "FolderIs", "ForgettableJob", "JobClient", "JobHistory", "JobInfo", "JobView",
+    "Ended", "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "JobClient", "JobHistory", "JobInfo", "JobView",
     "Kind", "Named", "Outcome", "QueryBeat", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails",
     "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Stage", "State", "Ticket",
     "TicketState", "TicketView", "Transactions", "Verdict", "Verified", "Waiting", "check_restore",
-    "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "import_savepoint",
+    "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "folder_here", "import_savepoint",
     "inspect_savepoint", "jobs", "list_savepoints", "list_transactions", "names", "open", "open_to_forget",
     "read_beat", "stream_savepoint", "verify_savepoint",
 ]  # fmt: skip

@@ -20,13 +20,14 @@ from tidegate.checkpoints.drained import drained_at
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.disk.durable import Trust
-from tidegate.operate.beat import BEAT, Beat, Incarnation, JobState, Post, is_of_holder, read_beat
+from tidegate.operate.beat import Beat, Incarnation, JobState, Post, is_of_holder, read_beat
 from tidegate.operate.control import ENDS_A_JOB, WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
 from tidegate.operate.copy_progress import read_progress
 from tidegate.operate.settling import settle
 from tidegate.operate.supervisor_lock import Supervising, supervisor_lives, supervisor_of
 from tidegate.storages.leases import driver_lives, open_lease
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.savepoints.folder import Savepoint
@@ -81,14 +82,14 @@ class Asking:
     After a stop, a drain or a cancel, the locks of driver and supervisor are free too, so that a new start is possible.
     """
 
-    def __init__(self, job_folder: Path, asked: RequestOrder) -> None:
+    def __init__(self, job_folder: Folder, asked: RequestOrder) -> None:
         self._folder = job_folder
         self._asked = asked
         self.patient_until = 0.0
         """End of the caller's patience, on the monotonic clock. The job's processes get the same time to end."""
         self._desk = Desk(job_folder)
         self._supervisor: Supervising | None = None
-        self._has_begun = (job_folder / JOB_RECORD).exists()
+        self._has_begun = self._has_record()
 
     def steps(self) -> RequestSteps:
         """Send the request, unless this id was sent before. Yield one step for each look; return the answer."""
@@ -184,7 +185,7 @@ class Asking:
     def _without_driver(self, request: Request) -> Answer:
         """The process that received the request has ended. Its own answer counts if there is one; otherwise the end of
         the job gives the answer."""
-        gone = self._has_begun and not (self._folder / JOB_RECORD).exists()
+        gone = self._has_begun and not self._has_record()
         if gone and request.kind not in WITH_SAVEPOINT:
             done = request.kind is Kind.CANCEL
             return Answer(
@@ -244,9 +245,11 @@ class Asking:
         """True if the supervisor that ran when the request was sent still runs."""
         return self._supervisor is not None and supervisor_of(self._folder) == self._supervisor
 
+    def _has_record(self) -> bool:
+        return open_storage(self._folder).look(JOB_RECORD) is not None
+
     def _beat(self) -> Beat | None:
-        with Trust().over(self._folder / BEAT, "read the status of the job"):
-            return read_beat(self._folder)
+        return read_beat(self._folder)
 
     def _is_of_holder(self, beat: Beat) -> bool:
         return is_of_holder(beat, open_lease(self._folder).holder())

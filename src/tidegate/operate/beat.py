@@ -6,16 +6,15 @@ it as missing.
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from datetime import datetime
 from enum import Enum
-from pathlib import Path
 
 import msgspec
 
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.storages.lease import Holder
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Where
 
 BEAT = "beat.json"
 
@@ -139,17 +138,16 @@ def is_of_holder(beat: Beat, holder: Holder | None) -> bool:
         return False
 
 
-def read_beat(job_folder: str | Path) -> Beat | None:
-    """The newest beat of the job in `job_folder`; None if it is missing or torn. Raises OSError if the file cannot be
-    read."""
+def read_beat(job_folder: Where) -> Beat | None:
+    """The newest beat of the job in `job_folder`; None if it is missing or torn. Raises STORAGE_UNUSABLE if it
+    cannot be read."""
     return look_at_beat(job_folder)[0]
 
 
-def look_at_beat(job_folder: str | Path) -> tuple[Beat | None, str]:
+def look_at_beat(job_folder: Where) -> tuple[Beat | None, str]:
     """The newest beat, and the problem with the file if it is unreadable."""
-    try:
-        data = (Path(job_folder) / BEAT).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    data = open_storage(job_folder).peek(BEAT)
+    if data is None:
         return None, ""
     try:
         return parsed(data, Beat), ""
@@ -157,14 +155,6 @@ def look_at_beat(job_folder: str | Path) -> tuple[Beat | None, str]:
         return None, f"{BEAT} cannot be read: {error}"
 
 
-def write_beat(job_folder: str | Path, beat: Beat) -> None:
+def write_beat(job_folder: Where, beat: Beat) -> None:
     """Replace the beat atomically: a reader sees the old one or the new one. Only the job's driver calls this."""
-    target = Path(job_folder) / BEAT
-    temporary = target.with_name(f".{BEAT}.new")
-    try:
-        temporary.write_bytes(msgspec.json.encode(beat))
-        os.replace(temporary, target)
-    except OSError:
-        with suppress(OSError):  # a failed write must not hide the original error
-            temporary.unlink()
-        raise
+    open_storage(job_folder).note(BEAT, msgspec.json.encode(beat))

@@ -7,14 +7,15 @@ has. Only one process writes at a time, the job's driver.
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from tidegate.core.json_formats import Unreadable, parsed
-from tidegate.disk.durable import storage_error
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Where
+from tidegate.storages.storage import Storage
 
 ENTRIES_KEPT = 1_000
 
@@ -45,65 +46,50 @@ class DoneCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 class CheckpointsHistory:
     """Writes the history of one job."""
 
-    def __init__(self, job_folder: str | Path) -> None:
-        self._folder = Path(job_folder) / _FOLDER
-        self._number, self._entries = _resume(self._folder)
+    def __init__(self, job_folder: Where) -> None:
+        self._storage = open_storage(job_folder)
+        self._number, self._lines = _resume(self._storage)
 
     def add(self, checkpoints: Sequence[DoneCheckpoint]) -> None:
         """Append checkpoints in the order in which they completed."""
         rest = list(checkpoints)
         while rest:
-            if self._entries >= _ENTRIES_A_FILE:
-                self._number, self._entries = self._number + 1, 0
-            batch, rest = rest[: _ENTRIES_A_FILE - self._entries], rest[_ENTRIES_A_FILE - self._entries :]
-            self._append(b"".join(msgspec.json.encode(each) + b"\n" for each in batch))
-            self._entries += len(batch)
-
-    def _append(self, lines: bytes) -> None:
-        new = self._entries == 0
-        if new:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / f"{self._number}{_SUFFIX}").open("ab") as file:
-            file.write(lines)
-        if new:
-            for path in _files(self._folder)[:-_FILES_KEPT]:
-                path.unlink(missing_ok=True)
+            if len(self._lines) >= _ENTRIES_A_FILE:
+                self._number, self._lines = self._number + 1, []
+            free, begins = _ENTRIES_A_FILE - len(self._lines), not self._lines
+            lines = [*self._lines, *(msgspec.json.encode(each) for each in rest[:free])]
+            self._storage.note(_file(self._number), b"".join(line + b"\n" for line in lines))
+            self._lines, rest = lines, rest[free:]
+            if begins:
+                for number in _numbers(self._storage)[:-_FILES_KEPT]:
+                    self._storage.delete(_file(number))
 
 
-def read_checkpoints(job_folder: str | Path, at_most: int = ENTRIES_KEPT) -> list[DoneCheckpoint]:
-    """The newest completed checkpoints of a job, newest first. A partly written line is left out.
+def read_checkpoints(job_folder: Where, at_most: int = ENTRIES_KEPT) -> list[DoneCheckpoint]:
+    """The newest completed checkpoints of a job, newest first. A torn line is left out.
 
     Raises STORAGE_UNUSABLE if the history cannot be read.
     """
     found: list[DoneCheckpoint] = []
-    for path in reversed(_files(Path(job_folder) / _FOLDER)):
+    storage = open_storage(job_folder)
+    for number in reversed(_numbers(storage)):
         if len(found) >= at_most:
             break
-        found.extend(reversed(_read(path)))
+        entries = (_decoded(line) for line in _whole_lines(storage, number))
+        found.extend(reversed([entry for entry in entries if entry is not None]))
     return found[:at_most]
 
 
-def _resume(folder: Path) -> tuple[int, int]:
-    """Remove a line that a kill left half written; return the number of the newest file and its number of entries."""
-    files = _files(folder)
-    if not files:
-        return 1, 0
-    newest = files[-1]
-    data = newest.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        os.truncate(newest, whole)
-    return _number(newest), data.count(b"\n")
+def _resume(storage: Storage) -> tuple[int, list[bytes]]:
+    """The number of the newest file, and its whole lines."""
+    numbers = _numbers(storage)
+    return (numbers[-1], _whole_lines(storage, numbers[-1])) if numbers else (1, [])
 
 
-def _read(path: Path) -> list[DoneCheckpoint]:
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:  # removed meanwhile
-        return []
-    except OSError as error:
-        raise storage_error(error, path, "read the history of checkpoints") from error
-    return [entry for line in lines if (entry := _decoded(line)) is not None]
+def _whole_lines(storage: Storage, number: int) -> list[bytes]:
+    """The lines of a file, without one that a power loss has torn; none if it was removed meanwhile."""
+    data = storage.peek(_file(number)) or b""
+    return data[: data.rfind(b"\n") + 1].splitlines()
 
 
 def _decoded(line: bytes) -> DoneCheckpoint | None:
@@ -113,15 +99,13 @@ def _decoded(line: bytes) -> DoneCheckpoint | None:
         return None
 
 
-def _files(folder: Path) -> list[Path]:
-    try:
-        names = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        names = []
-    except OSError as error:
-        raise storage_error(error, folder, "list a folder") from error
-    return sorted((folder / name for name in names if name.removesuffix(_SUFFIX).isdigit()), key=_number)
+def _numbers(storage: Storage) -> list[int]:
+    """The numbers of the files, rising."""
+    return sorted(int(name.removesuffix(_SUFFIX)) for name in storage.list(_FOLDER) if _NAME.fullmatch(name))
 
 
-def _number(path: Path) -> int:
-    return int(path.name.removesuffix(_SUFFIX))
+def _file(number: int) -> str:
+    return f"{_FOLDER}/{number}{_SUFFIX}"
+
+
+_NAME = re.compile(rf"[0-9]+{re.escape(_SUFFIX)}")

@@ -19,7 +19,7 @@ from tidegate.operate.checkpoints_history import ENTRIES_KEPT
 from tidegate.operate.control import Kind
 from tidegate.operate.job_views import JobHistory, JobInfo, read_history, read_info
 from tidegate.operate.status import JobView, find_job_folder, find_jobs, view_job
-from tidegate.storages.schemes import Folder
+from tidegate.storages.schemes import Folder, Where
 
 if TYPE_CHECKING:
     from tidegate.operate.forgetting import Clearance
@@ -31,38 +31,38 @@ if TYPE_CHECKING:
 _NO_OPTIONS: Mapping[str, str] = {}
 
 
-def open(storage: str | Path, job: str) -> JobClient:
-    """A job by its name or its id. `storage`: the `checkpointing.dir` of its program, as a path or `file:///path`.
+def open(storage: Where, job: str) -> JobClient:
+    """A job by its name or its id. `storage`: the `checkpointing.dir` of its program, as a path or a URI.
 
     Raises JOB_UNKNOWN; UID_INVALID if `job` is not a valid name; SETTING_VALUE for an unknown scheme.
     """
-    return JobClient(find_job_folder(folder_of(storage), job))
+    return JobClient(find_job_folder(Folder.of(storage), job))
 
 
-def jobs(storage: str | Path) -> tuple[JobView, ...]:
+def jobs(storage: Where) -> tuple[JobView, ...]:
     """All jobs of a storage, by name. An unreadable job has its error in `problem`; the other jobs are still
     returned."""
-    return tuple(find_jobs(folder_of(storage)))
+    return tuple(find_jobs(Folder.of(storage)))
 
 
-def names(storage: str | Path) -> tuple[str, ...]:
+def names(storage: Where) -> tuple[str, ...]:
     """The names of the jobs that have started. Faster than `jobs`, which reads each job."""
-    return tuple(job_names(folder_of(storage)))
+    return tuple(job_names(Folder.of(storage)))
 
 
-def list_transactions(storage: str | Path, options: Mapping[str, str] = _NO_OPTIONS) -> tuple[Transactions, ...]:
+def list_transactions(storage: Where, options: Mapping[str, str] = _NO_OPTIONS) -> tuple[Transactions, ...]:
     """The waiting transactions of every job of a storage. An unreadable job is listed among the problems; the other
     jobs are still returned."""
     from tidegate.operate.place import open_job
     from tidegate.operate.transactions import Transactions, look
 
-    def of_one(folder: Path) -> Transactions:
+    def of_one(folder: Folder) -> Transactions:
         try:
             return look(open_job(folder), options).frozen()
         except TidegateError as error:
             return Transactions(problems=(error,))
 
-    root = folder_of(storage)
+    root = Folder.of(storage)
     return tuple(of_one(root / name) for name in job_names(root))
 
 
@@ -74,7 +74,7 @@ class JobClient:
     setting `savepoints.dir`.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     @property
@@ -239,7 +239,7 @@ class JobClient:
 class ForgettableJob:
     """A job whose checkpoints can be removed: one that does not run, or one whose removal was interrupted by a kill."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def look(self) -> Clearance:
@@ -261,26 +261,23 @@ class ForgettableJob:
         return forget_evidence(self._folder, job_id, options)
 
 
-def open_to_forget(storage: str | Path, job: str) -> ForgettableJob:
+def open_to_forget(storage: Where, job: str) -> ForgettableJob:
     """A job to forget, even one without *job.json*. Raises JOB_UNKNOWN, UID_INVALID."""
     from tidegate.operate.forgetting import find_forgettable
 
-    return ForgettableJob(find_forgettable(folder_of(storage), job))
+    return ForgettableJob(find_forgettable(Folder.of(storage), job))
 
 
 # --- the storage ---------------------------------------------------------------------------------------------
 
 
-def folder_of(storage: str | Path) -> Path:
-    """The folder of a storage. Raises SETTING_VALUE for an unknown scheme."""
-    return Folder.of(storage).local()
-
-
-def existing_folder(named: str, where: str) -> Path:
-    """The same folder, which must exist. Raises FOLDER_UNKNOWN, with similar names beside it."""
-    folder = Path(named).absolute()
-    if not folder.is_dir():
-        raise _no_folder(folder, where)
+def existing_folder(named: str, where: str) -> Folder:
+    """The folder of a storage. On a disk it must exist: raises FOLDER_UNKNOWN, with similar names beside it. Raises
+    SETTING_VALUE for an unknown scheme.
+    """
+    folder = Folder.of(named)
+    if folder.is_local and not folder.local().is_dir():
+        raise _no_folder(folder.local(), where)
     return folder
 
 

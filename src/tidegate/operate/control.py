@@ -9,7 +9,6 @@ execute it.
 from __future__ import annotations
 
 from enum import Enum
-from pathlib import Path
 
 import msgspec
 
@@ -20,6 +19,7 @@ from tidegate.core.records import SavepointFormat
 from tidegate.operate.beat import Incarnation
 from tidegate.operate.refusals import request_refused
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Where
 
 VERSION = 1
 """The version of requests and answers that this release writes. A newer version is refused."""
@@ -118,7 +118,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Desk:
     """The requests and answers of the job in one folder. Any number of processes may use it at once."""
 
-    def __init__(self, job_folder: str | Path) -> None:
+    def __init__(self, job_folder: Where) -> None:
         self._storage = open_storage(job_folder)
         self._passed_over: set[str] = set()
         """Names of files that were reported in the log already."""

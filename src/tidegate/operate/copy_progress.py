@@ -5,14 +5,15 @@ The file may be deleted, as the beat may: it is not synced, and no decision depe
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
+from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.savepoints.copying import Copying
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Where
 
 PROGRESS = "control/progress"
 
@@ -32,39 +33,37 @@ class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
         return f"{_size(self.copied_bytes)} of {_size(self.total_bytes)}"
 
 
-def write_progress(job_folder: Path, request_id: str, progress: CopyProgress) -> None:
-    """Write the progress of a savepoint request. Disk errors are ignored: the figures are not essential."""
-    target = _path(job_folder, request_id)
-    with suppress(OSError):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.new")
-        temporary.write_bytes(msgspec.json.encode(progress))
-        os.replace(temporary, target)
+def write_progress(job_folder: Where, request_id: str, progress: CopyProgress) -> None:
+    """Write the progress of a savepoint request. Errors of the storage are ignored: the figures are not essential."""
+    with suppress(TidegateError):
+        open_storage(job_folder).note(_name(request_id), msgspec.json.encode(progress))
 
 
-def read_progress(job_folder: Path, request_id: str) -> CopyProgress | None:
+def read_progress(job_folder: Where, request_id: str) -> CopyProgress | None:
     """The progress of a savepoint request; None if unknown."""
     try:
-        return parsed(_path(job_folder, request_id).read_bytes(), CopyProgress)
-    except (OSError, Unreadable):
+        data = open_storage(job_folder).peek(_name(request_id))
+        return None if data is None else parsed(data, CopyProgress)
+    except (TidegateError, Unreadable):
         return None
 
 
-def drop_progress(job_folder: Path, request_id: str) -> None:
+def drop_progress(job_folder: Where, request_id: str) -> None:
     """Remove the progress of a completed savepoint request."""
-    with suppress(OSError):
-        _path(job_folder, request_id).unlink(missing_ok=True)
+    with suppress(TidegateError):
+        open_storage(job_folder).delete(_name(request_id))
 
 
-def drop_all_progress(job_folder: Path) -> None:
+def drop_all_progress(job_folder: Where) -> None:
     """Remove the progress files of killed drivers."""
-    with suppress(OSError):
-        for path in (job_folder / PROGRESS).iterdir():
-            path.unlink(missing_ok=True)
+    storage = open_storage(job_folder)
+    with suppress(TidegateError):
+        for name in storage.list(PROGRESS):
+            storage.delete(f"{PROGRESS}/{name}")
 
 
-def _path(job_folder: Path, request_id: str) -> Path:
-    return job_folder / PROGRESS / f"{request_id}.json"
+def _name(request_id: str) -> str:
+    return f"{PROGRESS}/{request_id}.json"
 
 
 def _size(count: int) -> str:

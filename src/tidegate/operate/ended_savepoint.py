@@ -30,12 +30,15 @@ from tidegate.savepoints.refusals import not_at_its_end
 from tidegate.savepoints.restore import settle
 from tidegate.savepoints.take import RunningJob, remove_held, take_last
 from tidegate.storages.leases import taken_lease
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
+from tidegate.storages.storage import Storage
 
 _JVM_SECONDS = 30.0
 
 
 def saving_ended(
-    job_folder: Path, savepoint_id: str, into: str | None, form: SavepointFormat, *, ended_by: Kind
+    job_folder: Folder, savepoint_id: str, into: str | None, form: SavepointFormat, *, ended_by: Kind
 ) -> Generator[CopyProgress, None, Savepoint]:
     """Take a savepoint of all completed work of the job, below `into` or below the job's own `savepoints.dir`.
 
@@ -57,7 +60,7 @@ def saving_ended(
 
 
 def _save(
-    job_folder: Path, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat, ended_by: Kind
+    job_folder: Folder, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat, ended_by: Kind
 ) -> Savepoint:
     with ExitStack() as stack:
         stack.enter_context(taken_lease(job_folder, job_folder.name, _JVM_SECONDS))
@@ -90,7 +93,8 @@ def _queries(job: JobPlace, ended_by: Kind) -> list[RunningQuery]:
     found = [RunningQuery(job.query(each, _NONE, _NONE), each.folder, _ALL) for each in places]
     for running in found:
         done = newest_done(running)
-        newest = max((max(_entries(running.folder / each), default=-1) for each in (DECIDED, COMMITS)), default=-1)
+        ledger = open_storage(running.folder)
+        newest = max((max(_entries(ledger, each), default=-1) for each in (DECIDED, COMMITS)), default=-1)
         if done is None or newest > done.epoch:
             found_done = "no done epoch" if done is None else f"epoch {newest} decided, epoch {done.epoch} done"
             raise _refused(job, f"query {running.query.uid} with every decided epoch done", found_done)
@@ -101,15 +105,15 @@ def _queries(job: JobPlace, ended_by: Kind) -> list[RunningQuery]:
 
 def _is_only_restored(place: QueryPlace) -> bool:
     """True if no driver has opened the query since its generation was restored. Each driver claims a run of its own."""
-    return place.start.first_epoch > 0 and len(_entries(place.folder / RUNS)) == 1
+    return place.start.first_epoch > 0 and len(_entries(place.storage, RUNS)) == 1
 
 
 _NONE: frozenset[str] = frozenset()
 _ALL = 1 << 62
 
 
-def _entries(folder: Path) -> list[int]:
-    return entry_numbers(path.name for path in folder.iterdir()) if folder.is_dir() else []
+def _entries(ledger: Storage, folder: str) -> list[int]:
+    return entry_numbers(ledger.list(folder))
 
 
 def _folder(job: JobPlace, into: str | None) -> Path:

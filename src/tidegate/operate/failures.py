@@ -7,13 +7,13 @@ only: no decision depends on them, and they may be deleted.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import msgspec
 
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.operate.reports import FailureReport
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Where
 from tidegate.storages.storage import Storage
 
 
@@ -56,14 +56,14 @@ def failure_of(report: FailureReport, *, at: float, restart_in_seconds: float | 
 FAILURES_KEPT = 100
 
 
-def read_failures(job_folder: str | Path) -> list[Failure]:
+def read_failures(job_folder: Where) -> list[Failure]:
     """The stored failures, newest first. Raises RECORD_CORRUPT for an invalid file."""
     storage = open_storage(job_folder)
     found = ((name, storage.read(f"{_FOLDER}/{name}")) for name in reversed(_names(storage)))
     return [_decode(storage, name, data) for name, data in found if data is not None]
 
 
-def add_failure(job_folder: str | Path, failure: Failure) -> None:
+def add_failure(job_folder: Where, failure: Failure) -> None:
     """Store one more failure. Only the job's supervisor calls this, so that one process writes at a time."""
     storage = open_storage(job_folder)
     names = _names(storage)

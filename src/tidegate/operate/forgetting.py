@@ -12,7 +12,6 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
 from tidegate.checkpoints.retention import closing_id, delete_checkpoints, go_on_deleting, is_being_deleted
@@ -21,13 +20,14 @@ from tidegate.core.names import is_name
 from tidegate.core.records import JobRecord, SinkIdentity, decode
 from tidegate.operate.place import JobPlace, open_job
 from tidegate.operate.sinks import SINKS, DescribedSink, Sinks, needs_its_program, not_described, open_sink
-from tidegate.operate.status import find_job
+from tidegate.operate.status import find_job_folder
 from tidegate.operate.supervisor_lock import supervisor_alive, supervisor_lives
 from tidegate.operate.transactions import recorded
 from tidegate.operate.verdicts import Named, Runs
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 _JVM_SECONDS = 5.0
 
@@ -47,19 +47,19 @@ class Clearance:
     left: tuple[str, ...] = ()
 
 
-def find_forgettable(root: Path, name: str) -> Path:
+def find_forgettable(root: Folder, name: str) -> Folder:
     """The folder of the job with this name or id, below `root`.
 
     It also finds a job whose `forget` was killed, and a job that never started but whose sinks are described. Raises
     UID_INVALID, JOB_UNKNOWN.
     """
     folder = root / name
-    if is_name(name) and (is_being_deleted(folder) or (folder / SINKS).exists()):
+    if is_name(name) and (is_being_deleted(folder) or open_storage(folder).look(SINKS) is not None):
         return folder
-    return Path(find_job(root, name).folder)
+    return find_job_folder(root, name)
 
 
-def look_before(job_folder: Path) -> Clearance:
+def look_before(job_folder: Folder) -> Clearance:
     """A preview of `forget`. Only reads the job's folder; no sink is contacted.
 
     Raises JOB_UNKNOWN if the folder has no job and no interrupted `forget`.
@@ -67,7 +67,7 @@ def look_before(job_folder: Path) -> Clearance:
     name, job_id = _named(job_folder)
     described = _described(job_folder)
     waiting = 0
-    if (job_folder / JOB_RECORD).exists():
+    if open_storage(job_folder).look(JOB_RECORD) is not None:
         job = open_job(job_folder)
         for place in job.queries():
             records = recorded(job, place, Runs.NO).waiting
@@ -83,7 +83,7 @@ def look_before(job_folder: Path) -> Clearance:
     )
 
 
-def forget(job_folder: Path, options: Mapping[str, str] | None = None) -> Clearance:
+def forget(job_folder: Folder, options: Mapping[str, str] | None = None) -> Clearance:
     """Remove the checkpoints of the job in this folder, and its data in the sinks. Its history and its log stay.
 
     `options` replace the values that *sinks.json* leaves out. Raises JOB_UNKNOWN, DRIVER_ALIVE, SUPERVISOR_ALIVE,
@@ -104,7 +104,7 @@ def forget(job_folder: Path, options: Mapping[str, str] | None = None) -> Cleara
     return found
 
 
-def forget_evidence(job_folder: Path, job_id: str, options: Mapping[str, str] | None = None) -> Clearance:
+def forget_evidence(job_folder: Folder, job_id: str, options: Mapping[str, str] | None = None) -> Clearance:
     """Remove the data that the sinks of this job keep of an earlier job with the same name, whose folder is gone.
 
     The data is: open transactions, staged data, and the evidence of commits. Nothing in the folder changes. Idempotent.
@@ -147,7 +147,7 @@ def clear_sink(sink: TwoPhaseSink, identities: Sequence[SinkIdentity]) -> None:
 
 
 @contextmanager
-def _alone(job_folder: Path, name: str) -> Generator[None]:
+def _alone(job_folder: Folder, name: str) -> Generator[None]:
     """Hold both locks of the job: they prove that no run is alive and that no supervisor can start one."""
     if supervisor_lives(job_folder):
         raise supervisor_alive(name, job_folder)
@@ -155,13 +155,13 @@ def _alone(job_folder: Path, name: str) -> Generator[None]:
         yield
 
 
-def _clear(sinks: Sequence[tuple[DescribedSink, TwoPhaseSink]], name: str, job_folder: Path, job_id: str) -> None:
+def _clear(sinks: Sequence[tuple[DescribedSink, TwoPhaseSink]], name: str, job_folder: Folder, job_id: str) -> None:
     for each, sink in sinks:
         numbers = _generations(job_folder, each.query)
         clear_sink(sink, [_identity(name, job_id, each, number) for number in numbers])
 
 
-def _described(job_folder: Path) -> list[DescribedSink]:
+def _described(job_folder: Folder) -> list[DescribedSink]:
     return Sinks(open_storage(job_folder)).all()
 
 
@@ -195,7 +195,7 @@ _BY_THE_PROGRAM = (
 # --- names and ids -----------------------------------------------------------------------------------------
 
 
-def _named(job_folder: Path) -> tuple[str, str]:
+def _named(job_folder: Folder) -> tuple[str, str]:
     """The name and the id of the job in this folder, or of the job that is being forgotten."""
     name, own = _name_in(job_folder)
     if own is not None:
@@ -204,7 +204,7 @@ def _named(job_folder: Path) -> tuple[str, str]:
     return (job_folder.name, closing) if closing is not None else (open_job(job_folder).name, "")
 
 
-def _name_in(job_folder: Path) -> tuple[str, str | None]:
+def _name_in(job_folder: Folder) -> tuple[str, str | None]:
     storage = open_storage(job_folder)
     data = storage.read(JOB_RECORD)
     if data is None:
@@ -213,7 +213,7 @@ def _name_in(job_folder: Path) -> tuple[str, str | None]:
     return record.name, record.job_id
 
 
-def _generations(job_folder: Path, query: str) -> list[int]:
+def _generations(job_folder: Folder, query: str) -> list[int]:
     return generations(job_folder / QUERIES / query) or [1]
 
 

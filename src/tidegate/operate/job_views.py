@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
 from tidegate.checkpoints.drained import drained_at
@@ -17,6 +15,7 @@ from tidegate.operate.guarantees import read_guarantees
 from tidegate.operate.sources import DescribedSource, read_sources
 from tidegate.operate.status import JobView, QueryView, view_job, view_queries
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +36,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
         return () if self.job.beat is None else self.job.beat.settings
 
 
-def _sources(job_folder: Path) -> tuple[DescribedSource, ...]:
+def _sources(job_folder: Folder) -> tuple[DescribedSource, ...]:
     """The descriptions of a job's sources; empty if this release cannot read them."""
     try:
         return tuple(read_sources(open_storage(job_folder)))
@@ -59,7 +58,7 @@ class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.failures if each.restart_in_seconds is not None)
 
 
-def read_info(job_folder: Path) -> JobInfo:
+def read_info(job_folder: Folder) -> JobInfo:
     """Raises STORAGE_UNUSABLE, and RECORD_... if the record of a drain is unreadable."""
     view = view_job(job_folder)
     return JobInfo(
@@ -72,7 +71,7 @@ def read_info(job_folder: Path) -> JobInfo:
     )
 
 
-def read_history(job_folder: Path, newest: int) -> JobHistory:
+def read_history(job_folder: Folder, newest: int) -> JobHistory:
     """At most `newest` checkpoints and at most `newest` failures. Raises the errors of `read_info`, and RECORD_CORRUPT
     for an invalid history file."""
     view = view_job(job_folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, newest_begun, query_names
 from tidegate.core.errors import Code, TidegateError
@@ -11,6 +10,7 @@ from tidegate.core.ledger import START, Query
 from tidegate.core.records import JobRecord, SinkIdentity, Start, decode
 from tidegate.storages.leases import open_lease
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
 
@@ -19,7 +19,7 @@ class QueryPlace:
     """The newest generation of a query: its folder and its record *start*."""
 
     uid: str
-    folder: Path
+    folder: Folder
     start: Start
 
     @property
@@ -31,7 +31,7 @@ class QueryPlace:
 class JobPlace:
     """A job's folder and the content of *job.json*."""
 
-    folder: Path
+    folder: Folder
     record: JobRecord
 
     @property
@@ -70,7 +70,7 @@ class JobPlace:
         )
 
 
-def open_job(folder: Path) -> JobPlace:
+def open_job(folder: Folder) -> JobPlace:
     """The job in this folder. Raises JOB_UNKNOWN if there is none, RECORD_... if *job.json* is unreadable."""
     storage = open_storage(folder)
     data = storage.read(JOB_RECORD)
@@ -85,7 +85,7 @@ def open_job(folder: Path) -> JobPlace:
     return JobPlace(folder, decode(JobRecord, data, storage.where(JOB_RECORD)))
 
 
-def _newest_generation(folder: Path) -> QueryPlace | None:
+def _newest_generation(folder: Folder) -> QueryPlace | None:
     number = newest_begun(folder)
     if number is None:
         return None

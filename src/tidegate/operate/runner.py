@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.rows import RowRefused, place_of
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.journals import open_journal
+from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
 ResultT = TypeVar("ResultT")
@@ -57,7 +57,7 @@ class Runner:
         query: Query,
         storage: Storage,
         sinks: Mapping[str, TwoPhaseSink],
-        journal_folder: Path,
+        journal_folder: Folder,
         checkpoint: CheckpointFiles,
         port: RunPort,
         reach: Callable[[str, int | None], None] = _pass_by,

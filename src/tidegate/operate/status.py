@@ -5,11 +5,9 @@ A job's state is its driver's last report, compared with the locks: they prove w
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from difflib import get_close_matches
 from enum import Enum
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -28,10 +26,12 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import FinishedThrough, JobRecord, Start, decode
-from tidegate.disk.durable import storage_error
 from tidegate.operate.beat import Beat, JobState, QueryBeat, is_of_holder, look_at_beat
 from tidegate.operate.supervisor_lock import supervisor_lives
 from tidegate.storages.leases import driver_lives, open_lease
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
+from tidegate.storages.storage import Storage
 
 _RecordT = TypeVar("_RecordT", Start, FinishedThrough)
 
@@ -84,17 +84,17 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def find_jobs(folder: Path) -> list[JobView]:
+def find_jobs(folder: Folder) -> list[JobView]:
     """The jobs in `folder`, by name. Other folders are skipped. An unreadable job hides no other job."""
     return [view_job(folder / name) for name in _names(folder)]
 
 
-def find_job(folder: Path, name: str) -> JobView:
+def find_job(folder: Folder, name: str) -> JobView:
     """The job in `folder` with this name, or else this id. Raises the errors of `find_job_folder`."""
     return view_job(find_job_folder(folder, name))
 
 
-def find_job_folder(folder: Path, name: str) -> Path:
+def find_job_folder(folder: Folder, name: str) -> Folder:
     """The folder of the job in `folder` with this name, or else this id. Raises UID_INVALID for an invalid name;
     JOB_UNKNOWN if there is no job, or if several have the id."""
     if not is_name(name):
@@ -120,7 +120,7 @@ def find_job_folder(folder: Path, name: str) -> Path:
     return folder / (of_id[0] if of_id else name)
 
 
-def view_job(job_folder: Path) -> JobView:
+def view_job(job_folder: Folder) -> JobView:
     """The status of the job in `job_folder`. Never raises an error for a damaged folder."""
     name, folder = job_folder.name, str(job_folder)
     try:
@@ -128,7 +128,7 @@ def view_job(job_folder: Path) -> JobView:
         beat, flaw = look_at_beat(job_folder)
         job_id, problem = _job_id(job_folder)
         state = State.UNREADABLE if problem else (_living if lives else _ended)(job_folder, beat)
-    except (OSError, TidegateError) as error:
+    except TidegateError as error:
         problem = _in_a_line(error)
         return JobView(name=name, folder=folder, state=State.UNREADABLE, job_id="", beat=None, problem=problem)
     return JobView(name=name, folder=folder, state=state, job_id=job_id, beat=beat, problem=problem or flaw)
@@ -136,18 +136,18 @@ def view_job(job_folder: Path) -> JobView:
 
 def view_queries(job: JobView) -> list[QueryView]:
     """The queries of a job, by uid."""
-    folder = Path(job.folder)
+    folder = Folder.of(job.folder)
     said = {} if job.beat is None else {query.uid: query for query in job.beat.queries}
     return [_view_query(folder / QUERIES / uid, said.get(uid)) for uid in query_names(folder)]
 
 
-def _living(job_folder: Path, beat: Beat | None) -> State:
+def _living(job_folder: Folder, beat: Beat | None) -> State:
     """The state of a job with a driver: the report of this driver."""
     said = beat is not None and is_of_holder(beat, open_lease(job_folder).holder())
     return State[beat.state.name] if beat is not None and said else State.STARTING
 
 
-def _ended(job_folder: Path, beat: Beat | None) -> State:
+def _ended(job_folder: Folder, beat: Beat | None) -> State:
     """The state of a job without a driver: the last driver's report, and whether a supervisor runs."""
     if beat is not None and beat.state.is_an_end:
         return State[beat.state.name]
@@ -158,12 +158,12 @@ def _ended(job_folder: Path, beat: Beat | None) -> State:
     return State.FAILED if beat.state is JobState.FAILED else State.DIED
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: Folder) -> list[str]:
     """Names of the jobs that have started or are being started."""
     return sorted([*job_names(folder), *(name for name in unbegun_names(folder) if _is_attended(folder / name))])
 
 
-def _is_attended(job_folder: Path) -> bool:
+def _is_attended(job_folder: Folder) -> bool:
     """True if the job has a driver or a supervisor. A lock that cannot be read counts as free."""
     try:
         return driver_lives(job_folder) or supervisor_lives(job_folder)
@@ -171,58 +171,52 @@ def _is_attended(job_folder: Path) -> bool:
         return False
 
 
-def _job_id(job_folder: Path) -> tuple[str, str]:
+def _job_id(job_folder: Folder) -> tuple[str, str]:
     """(the job's id, the reason why it is unreadable)."""
-    path = job_folder / JOB_RECORD
+    storage = open_storage(job_folder)
     try:
-        return decode(JobRecord, path.read_bytes(), str(path)).job_id, ""
-    except FileNotFoundError as error:
-        return "", "" if _is_attended(job_folder) else str(error)
-    except (OSError, TidegateError) as error:
+        data = storage.peek(JOB_RECORD)
+        if data is None:
+            return "", "" if _is_attended(job_folder) else f"there is no {storage.where(JOB_RECORD)}"
+        return decode(JobRecord, data, storage.where(JOB_RECORD)).job_id, ""
+    except TidegateError as error:
         return "", _in_a_line(error)
 
 
-def _in_a_line(error: OSError | TidegateError) -> str:
-    if isinstance(error, TidegateError):
-        return f"{error.code}: {error.found} ({error.where})"
-    return str(error)
+def _in_a_line(error: TidegateError) -> str:
+    return f"{error.code}: {error.found} ({error.where})"
 
 
-def _view_query(folder: Path, beat: QueryBeat | None) -> QueryView:
+def _view_query(folder: Folder, beat: QueryBeat | None) -> QueryView:
     generation = newest_begun(folder) or max(generations(folder), default=0)
-    place = generation_folder(folder, generation)
-    start = _record(Start, place / START)
+    ledger = open_storage(generation_folder(folder, generation))
+    start = _record(Start, ledger, START)
     return QueryView(
         uid=folder.name,
         generation=generation,
         sources=() if start is None else start.sources,
         sinks=() if start is None else start.sinks,
-        finished=_finished(place),
+        finished=_finished(ledger),
         beat=beat,
     )
 
 
-def _finished(place: Path) -> int:
-    try:
-        names = os.listdir(place / DONE)
-    except (FileNotFoundError, NotADirectoryError):
-        names = []
-    except OSError as error:
-        raise storage_error(error, place / DONE, "list a folder") from error
-    through = _record(FinishedThrough, place / FINISHED_THROUGH)
-    done = [int(name) for name in names if name.isdigit()]
+def _finished(ledger: Storage) -> int:
+    through = _record(FinishedThrough, ledger, FINISHED_THROUGH)
+    done = [int(name) for name in ledger.list(DONE) if name.isdigit()]
     return max([-1 if through is None else through.epoch, *done])
 
 
-def _record(kind: type[_RecordT], path: Path) -> _RecordT | None:
+def _record(kind: type[_RecordT], ledger: Storage, name: str) -> _RecordT | None:
     """A record; None if it is missing or unreadable. A view shows the readable part; recovery reports the damage."""
     try:
-        return decode(kind, path.read_bytes(), str(path))
-    except (OSError, TidegateError):
+        data = ledger.peek(name)
+        return None if data is None else decode(kind, data, ledger.where(name))
+    except TidegateError:
         return None
 
 
-def _unknown(folder: Path, name: str, names: Sequence[str]) -> TidegateError:
+def _unknown(folder: Folder, name: str, names: Sequence[str]) -> TidegateError:
     near = get_close_matches(name, names, n=3) or [each for each in names if name.lower() in each.lower()][:3]
     there = f"{len(names)} jobs there" if len(names) != 1 else f"one job there, {names[0]}"
     return TidegateError(

@@ -1,4 +1,7 @@
-"""One supervisor per job: a lock on `locks/supervisor.lock`, held until the process ends. The file names the holder."""
+"""One supervisor per job: a lock on `locks/supervisor.lock`, held until the process ends. The file names the holder.
+
+If the job's folder is not on a disk, the lock is one of this machine. The lease refuses the driver of a supervisor on
+another machine."""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.disk import flocks
 from tidegate.disk.durable import Trust, ensure_folder
+from tidegate.machine.folder_here import folder_here
 from tidegate.operate.beat import Incarnation, Post
+from tidegate.storages.schemes import Folder, Where
 
 SUPERVISOR_LOCK = "locks/supervisor.lock"
 
@@ -49,9 +54,9 @@ class SupervisorLock:
         os.close(self._descriptor)
 
 
-def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
+def take_supervisor_lock(job_folder: Where, job: str) -> SupervisorLock:
     """Take the lock of `job`; create its folder if missing. Raises SUPERVISOR_ALIVE, naming the holder."""
-    path = Path(job_folder).absolute() / SUPERVISOR_LOCK
+    path = _lock_of(job_folder)
     with Trust().over(path, "lock a file"):
         ensure_folder(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -67,19 +72,19 @@ def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
         return SupervisorLock(descriptor, holder)
 
 
-def supervisor_lives(job_folder: str | Path) -> bool:
+def supervisor_lives(job_folder: Where) -> bool:
     """True if the job has a running supervisor."""
-    return flocks.is_taken(Path(job_folder) / SUPERVISOR_LOCK)
+    return flocks.is_taken(_lock_of(job_folder))
 
 
-def supervisor_of(job_folder: str | Path) -> Supervising | None:
+def supervisor_of(job_folder: Where) -> Supervising | None:
     """The current holder of the lock; None if there is none, or if it wrote no name."""
-    return _read(Path(job_folder) / SUPERVISOR_LOCK) if supervisor_lives(job_folder) else None
+    return _read(_lock_of(job_folder)) if supervisor_lives(job_folder) else None
 
 
-def supervisor_alive(job: str, job_folder: str | Path) -> TidegateError:
+def supervisor_alive(job: str, job_folder: Where) -> TidegateError:
     """The error that names the job's running supervisor."""
-    path = Path(job_folder).absolute() / SUPERVISOR_LOCK
+    path = _lock_of(job_folder)
     return TidegateError(
         Code.SUPERVISOR_ALIVE,
         expected=f"no other `tidegate run` for job `{job}`",
@@ -87,6 +92,10 @@ def supervisor_alive(job: str, job_folder: str | Path) -> TidegateError:
         where=str(path),
         next_step=f"let it run, or end it (`tidegate stop {job}`), then start again",
     )
+
+
+def _lock_of(job_folder: Where) -> Path:
+    return folder_here(Folder.of(job_folder)) / SUPERVISOR_LOCK
 
 
 def _read(path: Path) -> Supervising | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import secrets
 import shutil
@@ -11,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
@@ -25,6 +24,7 @@ from tidegate.settings.reading import read_settings
 from tidegate.storages.check import check_storage
 from tidegate.storages.leases import open_lease
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 _PYTHON_AT_LEAST = (3, 10)
 _SPARK_FROM, _SPARK_BELOW = (4, 2), (4, 4)
@@ -36,7 +36,7 @@ _CLOCK_SECONDS = 2.0
 
 
 def look_at_surroundings(
-    root: Path | None, environment: Mapping[str, str], overrides: Sequence[str]
+    root: Folder | None, environment: Mapping[str, str], overrides: Sequence[str]
 ) -> Iterator[Finding]:
     """Yield one finding after the other. `root`: `checkpointing.dir`; None: from the settings."""
     yield _python()
@@ -52,7 +52,7 @@ def look_at_surroundings(
     else:
         given = len(settings.origins)
         yield ok("settings", f"{given or 'none'} given in the environment and by -D; they fit")
-    folder = root or (None if settings is None else Path(settings.checkpointing_dir).absolute())
+    folder = root or (None if settings is None else Folder.of(settings.checkpointing_dir))
     if folder is not None:
         yield from _storage(folder)
 
@@ -101,18 +101,26 @@ def _extra(extra: Extra) -> Finding:
 # --- the storage -------------------------------------------------------------------------------------------
 
 
-def _storage(folder: Path) -> Iterator[Finding]:
+def _storage(folder: Folder) -> Iterator[Finding]:
     """Tested in a scratch folder in the folder of the checkpoints; the scratch folder is removed."""
-    there = next(path for path in (folder, *folder.parents) if path.is_dir())
+    if not folder.is_local:
+        with _scratch(folder) as scratch:
+            yield from _trials(folder, scratch)
+        return
+    path = folder.local()
+    there = next(path for path in (path, *path.parents) if path.is_dir())
     try:
-        with _scratch(there) as scratch:
-            yield from _trials(folder, there, scratch)
+        with _scratch(Folder.of(there)) as scratch:
+            scratch.local().mkdir()
+            yield from _trials(folder, scratch)
+            yield _locks(folder, scratch)
+        yield _space(there)
     except OSError as error:
         found = f"{there}: {error.strerror or error}"
         yield failed("storage", found, "give this user the right to write there, or name another checkpointing.dir")
 
 
-def _trials(folder: Path, there: Path, scratch: Path) -> Iterator[Finding]:
+def _trials(folder: Folder, scratch: Folder) -> Iterator[Finding]:
     broken = check_storage(open_storage(scratch))
     if broken is not None:
         yield from failed_by("storage", broken)
@@ -132,22 +140,20 @@ def _trials(folder: Path, there: Path, scratch: Path) -> Iterator[Finding]:
         yield ok("storage", measured)
     else:
         yield warn("storage", measured, "an epoch syncs about ten records: choose a faster disk, or a longer interval")
-    yield _locks(folder, scratch)
-    yield _space(there)
     yield _clock(scratch)
 
 
 @contextmanager
-def _scratch(there: Path) -> Generator[Path]:
-    scratch = there / f".tidegate-check-{secrets.token_hex(4)}"
-    scratch.mkdir()
+def _scratch(there: Folder) -> Generator[Folder]:
+    name = f".tidegate-check-{secrets.token_hex(4)}"
     try:
-        yield scratch
+        yield there / name
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        with suppress(TidegateError):  # what prevents the removal is found by the trials
+            open_storage(there).clear(name)
 
 
-def _races_with_two_winners(scratch: Path) -> int:
+def _races_with_two_winners(scratch: Folder) -> int:
     """Races in which both of two simultaneous writers create the same record, or neither does."""
     wrong = 0
     for race in range(_RACES):
@@ -168,7 +174,7 @@ def _races_with_two_winners(scratch: Path) -> int:
     return wrong
 
 
-def _sync_seconds(scratch: Path) -> float:
+def _sync_seconds(scratch: Folder) -> float:
     storage = open_storage(scratch)
     taken: list[float] = []
     for number in range(_SYNCS):
@@ -189,7 +195,7 @@ sys.exit(1)
 """
 
 
-def _locks(folder: Path, scratch: Path) -> Finding:
+def _locks(folder: Folder, scratch: Folder) -> Finding:
     """Hold the locks here and try them from another process, as two drivers would."""
     lease = open_lease(scratch)
     with lease.take("check", patience_seconds=0):
@@ -209,12 +215,13 @@ def _space(there: Path) -> Finding:
     return ok("space", detail) if usage.free >= _SPACE_WANTED else warn("space", detail, "make space")
 
 
-def _clock(scratch: Path) -> Finding:
+def _clock(scratch: Folder) -> Finding:
     """Check the clock. No rule of the protocol needs it, but displayed ages, timeouts and the order of files do."""
-    path = scratch / "clock"
+    storage = open_storage(scratch)
     before = time.time()
-    path.write_bytes(b"")
-    ahead = os.stat(path).st_mtime - before
+    storage.note("clock", b"")
+    seen = storage.look("clock")
+    ahead = 0.0 if seen is None else seen.written_at - before
     if abs(ahead) <= _CLOCK_SECONDS:
         return ok("clock", f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(before))} UTC, the storage's is the same")
     detail = f"the storage's is {ahead:+.1f} s beside this machine's"

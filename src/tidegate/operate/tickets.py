@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from enum import Enum
-from pathlib import Path
 
 import msgspec
 
@@ -14,6 +13,7 @@ from tidegate.operate.asking import Asking, RequestOrder, RequestStep, Stage
 from tidegate.operate.beat import Beat
 from tidegate.operate.control import Answer, Desk, Kind, Outcome
 from tidegate.operate.patience import patience_seconds
+from tidegate.storages.schemes import Folder
 
 _LOOK_SECONDS = 0.05
 
@@ -64,7 +64,7 @@ class Ticket:
     A request with the same `id`, from this process or another one, is the same request and has the same answer.
     """
 
-    def __init__(self, job_folder: Path, asked: RequestOrder, patience_seconds: float) -> None:
+    def __init__(self, job_folder: Folder, asked: RequestOrder, patience_seconds: float) -> None:
         self.id = asked.id
         self.kind = asked.kind
         self.into = asked.into
@@ -137,7 +137,7 @@ _BOUNDED = frozenset({Stage.UNASKED, Stage.ASKED})
 """Stages in which `wait` gives up at its timeout. The other stages always end."""
 
 
-def ticket_of(job_folder: Path, request_id: str, beat: Beat | None) -> Ticket | None:
+def ticket_of(job_folder: Folder, request_id: str, beat: Beat | None) -> Ticket | None:
     """The ticket of an earlier request of any process; None if the job has no request with this id.
 
     Raises REQUEST_REFUSED for an invalid id, RECORD_CORRUPT for an unreadable answer.

@@ -25,6 +25,7 @@ from tidegate.core.records import FolderToken, JobRecord, SavepointClaim, decode
 from tidegate.disk.durable import Trust, sync_folder
 from tidegate.savepoints.folder import Savepoint, claim_of, manifest_digest
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 _TOKEN = "folder-token"
 
@@ -36,7 +37,7 @@ def read_claim(savepoint: Savepoint) -> SavepointClaim | None:
     return None if data is None else decode(SavepointClaim, data, str(path))
 
 
-def claimed_by_another(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> TidegateError | None:
+def claimed_by_another(savepoint: Savepoint, target: JobRecord, job_folder: Folder) -> TidegateError | None:
     """The error if a job in another folder has claimed the savepoint's job id; None otherwise."""
     found = read_claim(savepoint)
     if found is None or _is_same(found, _claim(target, job_folder, _token_in(job_folder))):
@@ -44,7 +45,7 @@ def claimed_by_another(savepoint: Savepoint, target: JobRecord, job_folder: Path
     return _claimed(savepoint, found)
 
 
-def against_claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> TidegateError | None:
+def against_claim(savepoint: Savepoint, target: JobRecord, job_folder: Folder) -> TidegateError | None:
     """The error against a claim by the job in this folder: another claim, or a disk that cannot be written."""
     folder = _place(savepoint).parent
     if read_claim(savepoint) is None and not os.access(folder, os.W_OK):
@@ -52,7 +53,7 @@ def against_claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> 
     return claimed_by_another(savepoint, target, job_folder)
 
 
-def claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> None:
+def claim(savepoint: Savepoint, target: JobRecord, job_folder: Folder) -> None:
     """Write the claim of a savepoint for this job, durably.
 
     Raises SAVEPOINT_CLAIMED if another job has it; storage errors.
@@ -76,23 +77,23 @@ def _place(savepoint: Savepoint) -> Path:
     return claim_of(savepoint.folder, manifest_digest(savepoint.folder))
 
 
-def _token_in(job_folder: Path) -> str:
+def _token_in(job_folder: Folder) -> str:
     """The token of the job's folder; "" if it has claimed nothing yet."""
     storage = open_storage(job_folder)
     data = storage.read(_TOKEN)
     return "" if data is None else decode(FolderToken, data, storage.where(_TOKEN)).token
 
 
-def _put_token(job_folder: Path) -> str:
+def _put_token(job_folder: Folder) -> str:
     open_storage(job_folder).put_if_absent(_TOKEN, encode(FolderToken(token=secrets.token_hex(16))))
     return _token_in(job_folder)
 
 
-def _claim(target: JobRecord, job_folder: Path, token: str) -> SavepointClaim:
+def _claim(target: JobRecord, job_folder: Folder, token: str) -> SavepointClaim:
     return SavepointClaim(
         job=target.name,
         job_id=target.job_id,
-        folder=str(job_folder.resolve()),
+        folder=str(job_folder.local().resolve()) if job_folder.is_local else str(job_folder),
         host=socket.gethostname(),
         at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         token=token,

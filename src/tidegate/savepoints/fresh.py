@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 
 import msgspec
 
@@ -22,6 +21,7 @@ from tidegate.disk.durable import Trust, remove_folder
 from tidegate.savepoints.restore import hidden_folder, switch
 from tidegate.savepoints.restored import all_restored
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
 class Fresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +36,7 @@ class Opening:
     `run`: the number that stands for all earlier runs (each query has its own).
     """
 
-    job_folder: Path
+    job_folder: Folder
     record: JobRecord
     fresh: Fresh
     starts: Mapping[str, Start]
@@ -44,12 +44,12 @@ class Opening:
     reach: Callable[[str], None] = lambda _step: None
 
 
-def was_opened(job_folder: Path, record: JobRecord, fresh: Fresh) -> bool:
+def was_opened(job_folder: Folder, record: JobRecord, fresh: Fresh) -> bool:
     """True if the job has already opened a generation under this id: a restarted program resumes in it."""
     return any(each.rewind == fresh.id for each in all_restored(job_folder, record))
 
 
-def highest_generation(job_folder: Path) -> int:
+def highest_generation(job_folder: Folder) -> int:
     """The highest generation with a folder; 0 if there is none."""
     queries = (job_folder / QUERIES / uid for uid in query_names(job_folder))
     return max((number for query in queries for number in generations(query)), default=0)
@@ -57,13 +57,13 @@ def highest_generation(job_folder: Path) -> int:
 
 def open_empty(opening: Opening) -> None:
     """Open it. Only with the job's locks held, and after all decided epochs are finished."""
-    folder, number = opening.job_folder, opening.record.generation
+    folder, number = opening.job_folder.local(), opening.record.generation
     with Trust().over(folder, "open a generation"):
         for uid, start in opening.starts.items():
             hidden = hidden_folder(folder, uid, number)
             remove_folder(hidden)
             ledger = open_storage(hidden)
-            newest = max(_runs(folder, uid), default=0)
+            newest = max(_runs(opening.job_folder, uid), default=0)
             if newest:
                 run = msgspec.structs.replace(opening.run, run=newest)
                 ledger.put_if_absent(entry(RUNS, newest), encode(run))
@@ -76,7 +76,7 @@ def open_empty(opening: Opening) -> None:
         digest="",
         at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         epochs={},
-        left_behind=tuple(uid for uid in query_names(folder) if uid not in opening.starts),
+        left_behind=tuple(uid for uid in query_names(opening.job_folder) if uid not in opening.starts),
         rewind=opening.fresh.id,
         program=tuple(opening.starts),
     )
@@ -87,7 +87,7 @@ _NOTHING = "nothing (--fresh)"
 """Used in place of the savepoint from which a generation was opened."""
 
 
-def _runs(job_folder: Path, uid: str) -> list[int]:
+def _runs(job_folder: Folder, uid: str) -> list[int]:
     query = job_folder / QUERIES / uid
     return [
         run

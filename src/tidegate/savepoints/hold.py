@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from tidegate.checkpoints.done_epoch import done_epoch
 from tidegate.checkpoints.spark_layout import (
@@ -28,6 +27,7 @@ from tidegate.core.records import DoneEpoch, FinishedThrough, Start, decode
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
 
@@ -36,11 +36,11 @@ class RunningQuery:
     """A query, the folder of its generation, and the number of epochs whose logs and state Spark keeps."""
 
     query: Query
-    folder: Path
+    folder: Folder
     epochs_kept: int
 
 
-def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
+def hold(running: RunningQuery, held: Folder) -> DoneEpoch | None:
     """Link the files of the newest done epoch below `held`, which is empty. None if Spark may have removed some during
     the call: the caller then tries again with the epoch that is the newest then. Raises storage errors, also for a
     folder that cannot be listed, because its files would be missing.

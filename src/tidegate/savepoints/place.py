@@ -8,14 +8,15 @@ from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import Code, TidegateError
 from tidegate.disk.durable import Trust
 from tidegate.savepoints.folder import MANIFEST
+from tidegate.storages.schemes import Folder
 
 
-def check_place(into: Path, job_folder: Path | None = None) -> None:
+def check_place(into: Path, job_folder: Folder | None = None) -> None:
     """Raises REQUEST_REFUSED for a folder that belongs to this job, another job or another savepoint."""
     with Trust().over(into, "look at the folder for a savepoint"):
         place = into.resolve()
         above = [place, *place.parents]
-        if job_folder is not None and job_folder.resolve() in above:
+        if job_folder is not None and job_folder.is_local and job_folder.local().resolve() in above:
             raise _refused(into, "the job's own folder, which a cancel may delete")
         for folder in above:
             if (folder / JOB_RECORD).is_file():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -12,13 +11,16 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.records import DoneEpoch, SavedQuery, StatefulOperator, digest_of
 from tidegate.core.spark_log import parse_commits, parse_offsets
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Where
+from tidegate.storages.storage import Storage
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _BACKENDS: Mapping[str, str] = {"RocksDBStateStoreProvider": "rocksdb", "HDFSBackedStateStoreProvider": "hashmap"}
 
 
-def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
+def saved_query(done: DoneEpoch, spark: Where) -> SavedQuery:
     """Describe a query by its done epoch and the matching copy of Spark's checkpoint."""
     offsets, commits = parse_offsets(done.offsets), parse_commits(done.commits)
     if offsets is None or commits is None:
@@ -39,13 +41,13 @@ def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
     )
 
 
-def operators_of(spark: Path, uids: Mapping[str, str]) -> tuple[StatefulOperator, ...]:
+def operators_of(spark: Where, uids: Mapping[str, str]) -> tuple[StatefulOperator, ...]:
     """The stateful operators of a query, from Spark's records; their uids, by number, come from the program. Raises
     SAVEPOINT_REFUSED if Spark has not written the records.
     """
-    state = spark / STATE
-    numbers = entry_numbers(path.name for path in state.iterdir()) if state.is_dir() else []
-    return tuple(_operator(state / str(number) / "_metadata", uids.get(str(number), "")) for number in numbers)
+    storage = open_storage(spark)
+    numbers = entry_numbers(storage.folders(STATE))
+    return tuple(_operator(storage, f"{STATE}/{number}/_metadata", uids.get(str(number), "")) for number in numbers)
 
 
 class _Info(msgspec.Struct, frozen=True):
@@ -65,14 +67,13 @@ class _Metadata(msgspec.Struct, frozen=True):
     stateStoreInfo: tuple[_Store, ...]  # noqa: N815
 
 
-def _operator(folder: Path, uid: str) -> StatefulOperator:
-    newer = folder / "v2"
-    epochs = entry_numbers(path.name for path in newer.iterdir()) if newer.is_dir() else []
-    path = newer / str(epochs[-1]) if epochs else folder / "metadata"
+def _operator(storage: Storage, folder: str, uid: str) -> StatefulOperator:
+    epochs = entry_numbers(storage.list(f"{folder}/v2"))
+    name = f"{folder}/v2/{epochs[-1]}" if epochs else f"{folder}/metadata"
     try:
-        found = parsed(path.read_bytes().partition(b"\n")[2], _Metadata)
-    except (OSError, Unreadable) as error:
-        raise _unreadable("Spark's metadata of a stateful operator", path, str(error)) from error
+        found = parsed((storage.peek(name) or b"").partition(b"\n")[2], _Metadata)
+    except Unreadable as error:
+        raise _unreadable("Spark's metadata of a stateful operator", storage.where(name), str(error)) from error
     return StatefulOperator(
         number=found.operatorInfo.operatorId,
         name=found.operatorInfo.operatorName,
@@ -82,7 +83,7 @@ def _operator(folder: Path, uid: str) -> StatefulOperator:
     )
 
 
-def _unreadable(what: str, where: Path, found: str) -> TidegateError:
+def _unreadable(what: str, where: Where, found: str) -> TidegateError:
     return TidegateError(
         Code.SAVEPOINT_REFUSED,
         expected=what,

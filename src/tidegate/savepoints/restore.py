@@ -68,6 +68,7 @@ from tidegate.savepoints.proof import copy_verified, flaw_at
 from tidegate.savepoints.restored import read_restored
 from tidegate.savepoints.restoring_sinks import begins_with
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 _HIDDEN = ".restored-g"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
@@ -178,11 +179,11 @@ def switch(job_folder: Path, restored: Restored, record: JobRecord, reach: Calla
     reach("restore.noted")
     storage.replace(JOB_RECORD, encode(record))
     reach("restore.switched")
-    settle(job_folder)
+    settle(Folder.of(job_folder))
     reach("restore.renamed")
 
 
-def settle(job_folder: Path) -> None:
+def settle(job_folder: Folder) -> None:
     """Complete the restore whose generation *job.json* names, and remove the files of abandoned ones. Only with the
     job's locks held, and before anything else reads its queries.
     """
@@ -192,17 +193,19 @@ def settle(job_folder: Path) -> None:
     current = 0 if record is None else record.generation
     for folder_of_records in ("", RESTORES):
         storage.remove_leftovers(folder_of_records)
-    with Trust().over(job_folder, "settle a restore"):
-        for folder in (job_folder / QUERIES / uid for uid in query_names(job_folder)):
-            if folder.is_dir():
-                _settle_query(folder, current)
-        settle_logs(job_folder, current)
+    if not job_folder.is_local:
+        return  # a savepoint is restored on a local disk only
+    folder = job_folder.local()
+    with Trust().over(folder, "settle a restore"):
+        for uid in query_names(job_folder):
+            _settle_query(folder / QUERIES / uid, current)
+        settle_logs(folder, current)
         for number in entry_numbers(storage.list(RESTORES)):
             if number > current:
                 storage.delete(entry(RESTORES, number))
         restored = None if record is None else read_restored(job_folder, record)
         for uid in () if restored is None else restored.left_behind:
-            _leave_behind(job_folder / QUERIES / uid, current)
+            _leave_behind(folder / QUERIES / uid, current)
 
 
 # --- the files ---------------------------------------------------------------------------------------------
@@ -220,7 +223,8 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
         restoring.tell(RestoreMoved(f"{checkpoint}, restored"))
     prefix = f"{QUERIES}/{query.saved.done.query}/spark/"
     # the final path: the hidden name is temporary
-    final = generation_folder(restoring.job_folder / QUERIES / query.uid, restoring.record.generation) / "spark"
+    job_folder = Folder.of(restoring.job_folder)
+    final = (generation_folder(job_folder / QUERIES / query.uid, restoring.record.generation) / "spark").local()
     tables = f"{QUERIES}/{query.saved.done.query}/state/"
 
     def restore(file: SavedFile) -> Path | None:
@@ -342,7 +346,7 @@ def _settle_query(folder: Path, current: int) -> None:
         if name.startswith(TRASH):
             shutil.rmtree(folder / name)
         elif name.startswith(_HIDDEN):
-            final = generation_folder(folder, current)
+            final = folder / f"g{current}"
             if name == f"{_HIDDEN}{current}" and not final.exists():
                 os.rename(folder / name, final)
                 sync_folder(folder)
@@ -354,8 +358,8 @@ def _settle_query(folder: Path, current: int) -> None:
 
 def _leave_behind(folder: Path, current: int) -> None:
     """No later query resumes the work of an earlier query with this uid."""
-    for number in generations(folder):
+    for number in generations(Folder.of(folder)):
         if number < current:
-            remove_folder(generation_folder(folder, number))
+            remove_folder(folder / f"g{number}")
     with suppress(OSError):  # a query of the program has its uid now, or it holds a file of the user
         folder.rmdir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from tidegate.checkpoints.job_layout import QUERIES, RESTORES, generation_folder
 from tidegate.checkpoints.spark_layout import (
@@ -17,16 +16,17 @@ from tidegate.core.records import (
     decode,
 )
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
-def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
+def read_restored(job_folder: Folder, record: JobRecord) -> Restored | None:
     """The savepoint of a generation; None if it was not restored, or if the record belongs to an earlier job of this
     name.
     """
     return _restored_as(job_folder, record.job_id, record.generation)
 
 
-def goes_back(job_folder: Path, record: JobRecord, uid: str) -> bool:
+def goes_back(job_folder: Folder, record: JobRecord, uid: str) -> bool:
     """True if a rewind allowed this query of the generation to repeat rows. It covers the queries of the program at
     that time; any other query needs a new permission.
     """
@@ -34,7 +34,7 @@ def goes_back(job_folder: Path, record: JobRecord, uid: str) -> bool:
     return restored is not None and restored.rewind != "" and uid in restored.program
 
 
-def begins_over(job_folder: Path, record: JobRecord, uid: str) -> TidegateError | None:
+def begins_over(job_folder: Folder, record: JobRecord, uid: str) -> TidegateError | None:
     """The error for a query that a restore left behind or renamed, and that is in the program again without a savepoint
     that contains it: it would read its input from the beginning. For sinks with evidence recovery finds the same; this
     check is for sinks without evidence.
@@ -61,14 +61,14 @@ def would_begin_over(
     )
 
 
-def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
+def all_restored(job_folder: Folder, record: JobRecord) -> list[Restored]:
     """The records of the job's restored generations, the oldest first."""
     numbers = entry_numbers(open_storage(job_folder).list(RESTORES))
     found = [_restored_as(job_folder, record.job_id, number) for number in numbers]
     return [each for each in found if each is not None]
 
 
-def _restored_as(job_folder: Path, job_id: str, generation: int) -> Restored | None:
+def _restored_as(job_folder: Folder, job_id: str, generation: int) -> Restored | None:
     storage, name = open_storage(job_folder), entry(RESTORES, generation)
     data = storage.read(name)
     found = None if data is None else decode(Restored, data, storage.where(name))

@@ -36,6 +36,7 @@ from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.leases import driver_or_engine_lives
 from tidegate.storages.refusals import job_runs
+from tidegate.storages.schemes import Folder
 
 
 def retained_in(folder: Path) -> CheckpointRecord | None:
@@ -85,7 +86,7 @@ def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder:
 
 
 def _query(of_job: Path, done: DoneEpoch, into: Path) -> SavedQuery:
-    spark = generation_folder(of_job / QUERIES / done.query, done.generation) / "spark"
+    spark = (generation_folder(Folder.of(of_job) / QUERIES / done.query, done.generation) / "spark").local()
     held = into / QUERIES / done.query / "spark"
     held.mkdir(parents=True)
     if not spark.is_dir():

@@ -41,6 +41,7 @@ from tidegate.savepoints.query import operators_of, saved_query
 from tidegate.savepoints.saved_tables import link_readable, tables_in
 from tidegate.savepoints.state_change import lives_by_rows, rows_refused
 from tidegate.savepoints.state_tables import StateTable
+from tidegate.storages.schemes import Folder
 
 HELD = "savepoints-held"
 STEPS = ("held", "copied", "described", "renamed")
@@ -67,7 +68,7 @@ class RunningJob:
     no more input.
     """
 
-    folder: Path
+    folder: Folder
     record: JobRecord
     queries: Sequence[RunningQuery]
     reach: Callable[[str], None] = lambda _step: None
@@ -94,7 +95,7 @@ def take(
     copying = Copying() if copying is None else copying
     with Trust().over(target, "take a savepoint"):
         if not copying.called_off.is_set():  # else the job has ended, and its next driver may hold files there
-            _remove(job.folder / HELD)  # of a killed one, also if its savepoint exists
+            _remove(job.folder.local() / HELD)  # of a killed one, also if its savepoint exists
         if (target / MANIFEST).exists():
             sync_folder(into)  # the process that renamed it may have been killed before that
             return _still_that(job, open_savepoint(target), form)
@@ -104,7 +105,7 @@ def take(
             copying.go_on()  # after a disk has hung, the files there may belong to another driver
             _remove(left)
         own = secrets.token_hex(4)  # a canceled one, on a disk that hung, removes only its own files
-        held, partial = job.folder / HELD / own, into / f".{target.name}.{own}{_PARTIAL}"
+        held, partial = job.folder.local() / HELD / own, into / f".{target.name}.{own}{_PARTIAL}"
         try:
             record = _put_together(job, savepoint_id, held, partial, copying, form)
             _prove_whole(job, partial, record)
@@ -140,10 +141,12 @@ def take_last(
     raise _refused(job, f"a savepoint {savepoint_id} of the last epochs", f"{_NAMES_AT_MOST} of earlier ones")
 
 
-def remove_held(job_folder: Path) -> None:
+def remove_held(job_folder: Folder) -> None:
     """Release the files that a killed driver has held. Only with the job's locks held."""
-    with Trust().over(job_folder / HELD, "release the files of a savepoint"):
-        _remove(job_folder / HELD)
+    if job_folder.is_local:  # savepoints are taken of jobs on a disk only
+        held = job_folder.local() / HELD
+        with Trust().over(held, "release the files of a savepoint"):
+            _remove(held)
 
 
 def check_form(job: RunningJob, form: SavepointFormat) -> None:
@@ -187,7 +190,7 @@ def _put_together(
 
 
 def _held(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery]:
-    ingest, aside = job.folder / INGEST, held / "logs"
+    ingest, aside = job.folder.local() / INGEST, held / "logs"
     link_logs(ingest, aside)  # before the queries, so that all lines after their epochs are included
     queries = [_held_query(job, running, held) for running in job.queries]
     bring_parts(ingest, [query.done for query in queries], held / INGEST, aside, copying.go_on)
@@ -200,7 +203,7 @@ def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuer
     for _ in range(_ATTEMPTS):
         _remove(folder)
         folder.mkdir(parents=True)
-        done = hold(running, folder)
+        done = hold(running, Folder.of(folder))
         if done is not None:
             return _with_time_left(job, saved_query(done, folder))
     raise _refused(

@@ -42,7 +42,7 @@ def only_checks() -> bool:
 
 def check_only(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> NoReturn:
     """Raise the errors that prevent the start, or end the program. Writes nothing."""
-    flaw = unwritable(job.folder)
+    flaw = unwritable(job.folder.local()) if job.folder.is_local else None
     if flaw is not None:
         raise TidegateError(
             Code.STORAGE_UNUSABLE,

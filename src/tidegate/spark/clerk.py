@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.core.errors import TidegateError
@@ -24,6 +23,7 @@ from tidegate.spark.savepoint_requests import (
     word_of,
 )
 from tidegate.spark.ticking import Ticking
+from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.spark.live_job import LiveJob
@@ -49,7 +49,7 @@ class Clerk(Ticking):
     `forgetful`: the sources that do not keep rows that a stopped job has not read. Such a job is canceled, not stopped.
     """
 
-    def __init__(self, job_folder: Path, mine: Incarnation, forgetful: Sequence[str]) -> None:
+    def __init__(self, job_folder: Folder, mine: Incarnation, forgetful: Sequence[str]) -> None:
         super().__init__("desk", _LOOK_SECONDS)
         self._desk = Desk(job_folder)
         self._folder = job_folder

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 from tidegate.checkpoints.drained import DrainRecord
@@ -29,6 +28,7 @@ from tidegate.spark.plan_check import closes_by_watermark
 from tidegate.spark.query_run import QueryRun
 from tidegate.spark.refusals import cannot_be_drained, cut_off_at_the_stop, drained_error, still_due
 from tidegate.spark.until import Until
+from tidegate.storages.schemes import Folder
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
@@ -167,7 +167,7 @@ def _run_once(run: QueryRun, reins: Reins) -> None:
         run.close()
 
 
-def drain_of(folder: Path, record: JobRecord, level: Level, *, until: Until) -> DrainRecord | None:
+def drain_of(folder: Folder, record: JobRecord, level: Level, *, until: Until) -> DrainRecord | None:
     """The record of a drain; None at at-most-once, where no start resumes from anything. A drained job is refused. For
     a bounded job, which has nothing to do, this is logged.
     """

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
 from tidegate.spark.jvm_output import QuietJvm, launch_quietly, log_options, spark_log, starts_quietly
+from tidegate.storages.schemes import Folder
 
 PYTHON = "PYSPARK_PYTHON"
 
@@ -66,7 +66,7 @@ class EarlyJvm:
         return None
 
 
-def start_early(job_folder: Path) -> None:
+def start_early(job_folder: Folder) -> None:
     """Start the JVM of a job in this folder, if `open_session` would start one, and wait until it answers. Meanwhile no
     code of the program may run: the environment of this process is that of the JVM.
 

@@ -8,7 +8,6 @@ for a prepared epoch. In every other case it raises `EpochRefused`, and keeps th
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 
@@ -31,6 +30,7 @@ from tidegate.spark.state.fault import state_fault
 from tidegate.spark.stream_thread import StreamThread
 from tidegate.spark.telling import WORD, heard_in
 from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_results
+from tidegate.storages.schemes import Folder
 
 
 class EpochThread:
@@ -43,7 +43,7 @@ class EpochThread:
         shared: SharedState,
         thread: StreamThread,
         figures: Figures,
-        journal_folder: Path,
+        journal_folder: Folder,
         opened: Callable[[], Run],
     ) -> None:
         self._plan = plan

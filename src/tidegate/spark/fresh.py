@@ -6,7 +6,6 @@ import logging
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -28,6 +27,7 @@ from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.refusals import begins_anew, rest_was_shown
 from tidegate.spark.supervised import start_moves
+from tidegate.storages.schemes import Folder
 
 _LOG = logging.getLogger("tidegate")
 
@@ -48,7 +48,9 @@ def wished(savepoint: Restore | str | os.PathLike[str] | None, fresh: str | None
     return savepoint if savepoint is None or isinstance(savepoint, Restore) else Restore(os.fspath(savepoint))
 
 
-def fresh_target(fresh: Fresh, job_folder: Path, name: str, found: JobRecord | None, level: Level) -> JobRecord | None:
+def fresh_target(
+    fresh: Fresh, job_folder: Folder, name: str, found: JobRecord | None, level: Level
+) -> JobRecord | None:
     """The new *job.json*; None if the job has already opened a generation under this id, and resumes in it.
 
     Raises LEVEL_REFUSED for a job that opens a generation at every start, JOB_DRAINED for a drained job.
@@ -89,7 +91,7 @@ def carry_out(
     fresh: Fresh,
     target: JobRecord,
     found: JobRecord | None,
-    job_folder: Path,
+    job_folder: Folder,
     plans: Sequence[QueryPlan],
     settings: Settings,
 ) -> None:

@@ -28,6 +28,7 @@ from tidegate.sinks.files.transaction import FileTransaction
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.staging import StagedFiles
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
+from tidegate.storages.schemes import Folder
 
 _SHAPE = FileShape(format=FORMATS["parquet"])
 
@@ -69,11 +70,11 @@ class FunctionSink(TwoPhaseSink):
         self._reader: _Reader | None = None
         self._folder: Path | None = None
 
-    def attach(self, session: SparkSession, folder: Path) -> None:
+    def attach(self, session: SparkSession, folder: Folder) -> None:
         """The parts that a job gives its function sinks before `check`: its session, and a folder of the query's
         ledger.
         """
-        self._folder = folder / "functions"
+        self._folder = folder.local() / "functions"
         self._reader = _Reader(session)
 
     def __getstate__(self) -> dict[str, object]:

@@ -7,21 +7,19 @@ at-most-once run does not hold everything that another level needs to resume.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
 
 from tidegate.checkpoints.job_layout import QUERIES, generations, query_names
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query, is_newest
 from tidegate.core.levels import Level
 from tidegate.core.records import Start, decode
-from tidegate.disk.durable import sync_folder
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
-def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
+def generation_of(folder: Folder, level: Level, current: int, where: str) -> int:
     """The generation of a start at this level. `folder` is the query's, `current` the job's generation.
 
     Raises LEVEL_CHANGED if the checkpoint was written at at-most-once and the job has another level, or the other way
@@ -41,7 +39,7 @@ def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
     return max(found, default=0) + 1 if once else current
 
 
-def begun_at(job_folder: Path, source: str) -> str | None:
+def begun_at(job_folder: Folder, source: str) -> str | None:
     """The newest *start* of a job for a source; None if no query that reads the source was started. The program may
     need it before the job holds its locks; nothing is decided by it.
     """
@@ -55,25 +53,21 @@ def begun_at(job_folder: Path, source: str) -> str | None:
     return None if newest is None else newest[1]
 
 
-def remove_older_generations(folder: Path, query: Query, sinks: Mapping[str, TwoPhaseSink]) -> None:
+def remove_older_generations(folder: Folder, query: Query, sinks: Mapping[str, TwoPhaseSink]) -> None:
     """Remove the staged data and the folders of older generations after the new one has its *start*. Safe to
     interrupt.
     """
+    storage = open_storage(folder)
     for number in generations(folder):
         if number < query.generation:
             for uid, sink in sinks.items():
                 older = query.sink(uid, number)
                 sink.abort(sink.pending(older))
                 sink.discard(older, 0)
-            trash = folder / f".trash-g{number}"
-            (folder / f"g{number}").rename(trash)
-            sync_folder(folder)
-            shutil.rmtree(trash)
-    for trash in folder.glob(".trash-g*"):
-        shutil.rmtree(trash)
+            storage.clear(f"g{number}")
 
 
-def _start_of(generation: Path) -> Start | None:
+def _start_of(generation: Folder) -> Start | None:
     storage = open_storage(generation)
     data = storage.read(START)
     return None if data is None else decode(Start, data, storage.where(START))

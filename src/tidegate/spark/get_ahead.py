@@ -9,7 +9,8 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
+
+from tidegate.storages.schemes import Folder
 
 OF_THE_FIRST_CALL = ("pyspark.testing.utils",)
 """The modules that pyspark imports with its first call into the JVM. They import pandas."""
@@ -17,7 +18,7 @@ _OF_A_PROGRAM = ("tidegate.spark.job", "pyspark.sql.functions", *OF_THE_FIRST_CA
 """The modules that almost every program needs."""
 
 
-def get_ahead(job_folder: Path) -> None:
+def get_ahead(job_folder: Folder) -> None:
     """Return when all is there."""
     imports = import_meanwhile(_OF_A_PROGRAM)
     from tidegate.spark.early_jvm import start_early  # it imports pyspark

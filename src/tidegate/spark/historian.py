@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.core.effects import Happening
 from tidegate.core.happenings import EpochDone, TransactionRedone, TransactionsAborted
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.spark.ticking import Ticking
+from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.spark.live_job import LiveJob
@@ -22,7 +22,7 @@ _WRITE_SECONDS = 1.0
 class Historian(Ticking):
     """Feeds `history/checkpoints`."""
 
-    def __init__(self, job_folder: Path) -> None:
+    def __init__(self, job_folder: Folder) -> None:
         super().__init__("history of checkpoints", _WRITE_SECONDS)
         self._folder = job_folder
         self._history: CheckpointsHistory | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +44,7 @@ from tidegate.spark.standing_by import stand_by
 from tidegate.spark.starting import start
 from tidegate.spark.supervised import begin_job, begin_program, start_moves
 from tidegate.spark.until import Until
+from tidegate.storages.schemes import Folder
 
 
 class Job:
@@ -99,7 +99,7 @@ class Job:
         where = f"job {self.name}, source {uid}"
         checked_uid(uid, where, self._uids | self._operators)
         level, through = self.settings.checkpointing_mode, Through.LOG if durable else Through.SOURCE
-        remembered = partial(recall, uid=uid, folder=Path(self.settings.checkpointing_dir).absolute() / self.name)
+        remembered = partial(recall, uid=uid, folder=Folder.of(self.settings.checkpointing_dir) / self.name)
         declare = partial(declare_source, uid, source, self.spark, where, level, through, remembered)
         declared = declare()
         self._asked.append(partial(source_again, where, declare, declared))

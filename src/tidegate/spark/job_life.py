@@ -28,6 +28,7 @@ from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
 from tidegate.spark.savepointing import SavepointTaker, not_of_this_job
+from tidegate.storages.schemes import Folder
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
@@ -164,7 +165,7 @@ class JobLife:
         """The tolerated error that ended the job: a failed epoch whose query needs a new process."""
         return self._runs.tolerated
 
-    def folder_of(self, uid: str) -> Path:
+    def folder_of(self, uid: str) -> Folder:
         """The folders of a query's ledger and of Spark's log."""
         return self._folders[uid]
 

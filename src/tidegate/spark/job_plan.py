@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -18,6 +17,7 @@ from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.sources.declaring import DeclaredSource
 from tidegate.spark.sources.source import PositionedSource
 from tidegate.spark.sources.streams import SourceRegistry
+from tidegate.storages.schemes import Folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,8 @@ class DeclaredJob:
         return {uid: each.positioned for uid, each in self.inputs.items() if each.positioned is not None}
 
     @property
-    def folder(self) -> Path:
-        return Path(self.settings.checkpointing_dir).absolute() / self.name
+    def folder(self) -> Folder:
+        return Folder.of(self.settings.checkpointing_dir) / self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class JobPlan:
     """
 
     record: JobRecord
-    folder: Path
+    folder: Folder
     session: SparkSession
     settings: Settings
     queries: tuple[QueryPlan, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 
@@ -25,6 +24,7 @@ from tidegate.spark.state.backend import newest_offsets
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.until import Until
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
 class JobSources:
@@ -89,7 +89,7 @@ class JobSources:
         """Raise if the tasks of an epoch have not read exactly its input."""
         verify_read(self._opened, {uid: self._reader(declared, uid) for uid in declared.sources})
 
-    def positions(self, declared: DeclaredQuery, folder: Path) -> Mapping[str, str]:
+    def positions(self, declared: DeclaredQuery, folder: Folder) -> Mapping[str, str]:
         """The position where each source of a query begins, for a query that has no *start* record yet."""
         own = [uid for uid in declared.sources if uid in self._opened]
         if not own or open_storage(folder).read(START) is not None:
@@ -102,7 +102,7 @@ class JobSources:
                 start_moves(f"source {uid}, looked at")
         return {uid: self._begins[uid] for uid in own}
 
-    def begun_at(self, declared: DeclaredQuery, log: Path, positions: Mapping[str, str]) -> DataFrame:
+    def begun_at(self, declared: DeclaredQuery, log: Folder, positions: Mapping[str, str]) -> DataFrame:
         """The rows of a query. Its positioned sources begin at the positions in *start*."""
         job = self._job
         own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}

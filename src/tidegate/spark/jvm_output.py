@@ -23,17 +23,19 @@ from pyspark.java_gateway import launch_gateway
 
 from tidegate.logs.last_word import is_verbose
 from tidegate.machine.class_archive import SUBMIT_OPTIONS
+from tidegate.machine.folder_here import folder_here
 from tidegate.operate.app_check import CHECK_ONLY
+from tidegate.storages.schemes import Folder
 
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 _SAYS_OPTIONS = (SUBMIT_OPTIONS, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "PYSPARK_SUBMIT_ARGS")
 
 
-def spark_log(job_folder: Path, environment: Mapping[str, str]) -> Path:
+def spark_log(job_folder: Folder, environment: Mapping[str, str]) -> Path:
     """The file of Spark's log. A program that is only checked writes nothing into its job's folder."""
     if environment.get(CHECK_ONLY):
         return Path(tempfile.gettempdir()) / f"tidegate-check-{os.getpid()}.spark.log"
-    return job_folder / "logs" / "spark.log"
+    return folder_here(job_folder) / "logs" / "spark.log"
 
 
 def log_options(log: Path, environment: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from tidegate.spark.figures import JobFigures
 from tidegate.spark.job_status import JobStatus
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.savepointing import SavepointTaker
+from tidegate.storages.schemes import Folder
 
 
 class EndOfJob(Protocol):
@@ -64,7 +65,7 @@ class LiveJob(Protocol):
     @property
     def figures(self) -> JobFigures: ...
 
-    def folder_of(self, uid: str) -> Path:
+    def folder_of(self, uid: str) -> Folder:
         """The folders of a query's ledger and of Spark's log."""
         ...
 

@@ -19,6 +19,7 @@ from tidegate.logs.last_word import is_verbose
 from tidegate.logs.writing import log_failure, set_up_below_run
 from tidegate.spark.get_ahead import get_ahead
 from tidegate.spark.supervised import Role, Supervised, supervise
+from tidegate.storages.schemes import Folder
 from tidegate.supervise.head_start import HEAD_START
 from tidegate.supervise.line import line_to_supervisor
 from tidegate.supervise.standby import STANDBY
@@ -38,7 +39,7 @@ def main(app: str, arguments: list[str]) -> int:
         supervise(supervised)
         supervised.listen()
         if head_start is not None:
-            get_ahead(Path(head_start))
+            get_ahead(Folder.of(head_start))
             supervised.moves("its JVM, started")
             supervised.await_turn()
         program = read_program(app)

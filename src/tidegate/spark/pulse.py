@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.core.effects import Happening
@@ -22,6 +21,8 @@ from tidegate.operate.beat import Beat, Incarnation, JobState, QueryBeat, ShownS
 from tidegate.settings.config import Settings
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.ticking import Ticking
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.spark.job_status import QueryStatus
@@ -34,7 +35,7 @@ _RATE_SECONDS = 10.0
 class Pulse(Ticking):
     """Writes the state of the job to `beat.json`."""
 
-    def __init__(self, job_folder: Path, job_id: str, settings: Sequence[ShownSetting]) -> None:
+    def __init__(self, job_folder: Folder, job_id: str, settings: Sequence[ShownSetting]) -> None:
         super().__init__("beat", _BEAT_SECONDS)
         self.incarnation = Incarnation(host=socket.gethostname(), process=os.getpid(), started_at=time.time())
         self._folder = job_folder
@@ -102,7 +103,7 @@ class Pulse(Ticking):
             self._copied = copied
             return self._moved_at
 
-    def _query(self, query: QueryStatus, folder: Path, now: float) -> QueryBeat:
+    def _query(self, query: QueryStatus, folder: Folder, now: float) -> QueryBeat:
         with self._lock:
             run, done_at = self._runs.get(query.uid, 0), self._done_at.get(query.uid)
         return QueryBeat(
@@ -134,14 +135,16 @@ def shown_settings(settings: Settings) -> tuple[ShownSetting, ...]:
     return tuple(ShownSetting(name=row.name, value=row.value, origin=row.origin) for row in settings.describe())
 
 
-def _open_transactions(folder: Path, query: QueryStatus) -> int:
+def _open_transactions(folder: Folder, query: QueryStatus) -> int:
     """The transactions that are prepared and not committed, from unfinished prepared records."""
     found = 0
-    with suppress(OSError, TidegateError):  # removed in the meantime, or written just now: the next beat shows it
-        for name in os.listdir(folder / PREPARED):
-            if name.partition(".")[0].isdigit() and int(name.partition(".")[0]) > query.finished:
-                path = folder / PREPARED / name
-                found += len(decode(Prepared, path.read_bytes(), str(path)).committables)
+    storage = open_storage(folder)
+    with suppress(TidegateError):  # written just now, or the storage is away: the next beat shows it
+        for file in storage.list(PREPARED):
+            if file.partition(".")[0].isdigit() and int(file.partition(".")[0]) > query.finished:
+                name = f"{PREPARED}/{file}"
+                data = storage.peek(name)
+                found += 0 if data is None else len(decode(Prepared, data, storage.where(name)).committables)
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 
@@ -14,6 +13,7 @@ from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.dead_letters import DeadLetters
 from tidegate.spark.query_conf import StateStore
 from tidegate.spark.sources.source import Monitor
+from tidegate.storages.schemes import Folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class QueryPlan:
     begun_at: Callable[[Mapping[str, str]], DataFrame]
     mode: str
     sinks: Mapping[str, TwoPhaseSink]
-    folder: Path
+    folder: Folder
     store: StateStore
     conf: Mapping[str, str]
     monitors: Callable[[], Mapping[str, Monitor]] = dict
@@ -45,6 +45,6 @@ class QueryPlan:
     dead_letters: DeadLetters | None = None
 
     @property
-    def journal(self) -> Path:
+    def journal(self) -> Folder:
         """The folder of its journal."""
         return self.folder / "ledger" / "journal"

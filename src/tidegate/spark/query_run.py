@@ -117,7 +117,8 @@ class QueryRun:
     def open(self) -> None:
         """Recover: all decided epochs are finished, and Spark's log is in order. Only with the job's locks held."""
         refuse_if_spent(self.plan.folder, str(self.plan.query))
-        ensure_folder(self.plan.folder / "spark")
+        if self.plan.folder.is_local:
+            ensure_folder(self.plan.folder.local() / "spark")
         for folder in RECORD_FOLDERS:
             self._storage.remove_leftovers(folder)
         self._run = self.runner.run(open_run(self.plan.query))

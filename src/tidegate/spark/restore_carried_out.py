@@ -89,7 +89,7 @@ class _Carried:
         plans, matched = self.plan.queries, self.found.matched
         queries = [(plan, matched[plan.query.uid]) for plan in plans if plan.query.uid in matched]
         return Restoring(
-            job_folder=self.restore.job_folder,
+            job_folder=self.restore.job_folder.local(),
             savepoint=self.restore.savepoint,
             record=self.restore.target,
             queries=[self._restored(plan, saved) for plan, saved in queries],
@@ -137,7 +137,7 @@ class _Carried:
             final = (
                 generation_folder(self.restore.job_folder / QUERIES / query.uid, self.restore.target.generation)
                 / "spark"
-            )
+            ).local()
             rewrite_state(session, plan.conf, checkpoint, final, query.saved, change, tell_start, tables)
         form = form if change is None else change.after
         if match is not None and match.new and form is not None:

@@ -35,12 +35,13 @@ from tidegate.spark.opens import Opens
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.refusals import begins_anew
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 _LOG = logging.getLogger("tidegate")
 
 
 def open_restore(
-    wish: Restore | None, job_folder: Path, job: str, level: Level, stack: ExitStack, opens: Opens
+    wish: Restore | None, job_folder: Folder, job: str, level: Level, stack: ExitStack, opens: Opens
 ) -> JobRestore | None:
     """None if no restore was requested, and if the job was already opened from this savepoint: then it resumes from its
     newest checkpoint, so a restarted program does not go back. A retained checkpoint is assembled in a separate folder
@@ -62,7 +63,7 @@ def open_restore(
             *(job, found.generation, folder),
         )
         return None
-    savepoint = _opened(folder, job_folder, stack, opens)
+    savepoint = _opened(folder, job_folder.local(), stack, opens)
     return JobRestore(wish, savepoint, job_folder, found, _target(wish, savepoint, job, job_folder, found))
 
 
@@ -77,7 +78,7 @@ def _opened(folder: Path, job_folder: Path, stack: ExitStack, opens: Opens) -> S
     return as_savepoint(folder, retained, Path(aside).resolve(), job_folder)
 
 
-def _was_opened_from(folder: Path, rewind: str, job_folder: Path, found: JobRecord) -> bool:
+def _was_opened_from(folder: Path, rewind: str, job_folder: Folder, found: JobRecord) -> bool:
     current = read_restored(job_folder, found)
     if rewind:  # it went back once under this id, even if the job was restored again since
         opened = [each for each in all_restored(job_folder, found) if each.rewind == rewind]
@@ -88,7 +89,7 @@ def _was_opened_from(folder: Path, rewind: str, job_folder: Path, found: JobReco
     return any(each.digest == manifest_digest(folder) for each in opened)
 
 
-def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, found: JobRecord | None) -> JobRecord:
+def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Folder, found: JobRecord | None) -> JobRecord:
     """The new *job.json*. A job keeps its id. A new job gets a new id, or claims the savepoint's."""
     saved = savepoint.record
     opened = [number for uid in query_names(job_folder) for number in generations(job_folder / QUERIES / uid)]
@@ -115,7 +116,7 @@ class JobRestore:
 
     wish: Restore
     savepoint: Savepoint
-    job_folder: Path
+    job_folder: Folder
     found: JobRecord | None
     target: JobRecord
     logs: tuple[JoinedLog, ...] = ()

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.core.errors import Code, TidegateError
@@ -16,6 +15,7 @@ from tidegate.operate.copy_progress import CopyProgress, drop_all_progress, drop
 from tidegate.operate.job_end import ANSWER, Wish, wrong_of
 from tidegate.savepoints.copying import Copying
 from tidegate.spark.savepointing import Taking
+from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.spark.live_job import LiveJob
@@ -34,7 +34,7 @@ class Word:
 class SavepointRequests:
     """The requests for savepoints without an answer yet."""
 
-    def __init__(self, job_folder: Path) -> None:
+    def __init__(self, job_folder: Folder) -> None:
         self._job_folder = job_folder
         self._told_at = float("-inf")
         self._targets: dict[str, Mapping[str, int]] = {}

@@ -11,7 +11,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -35,6 +34,7 @@ from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, 
 from tidegate.spark.worker_daemon import IMPORTS, MODULE, OPTIONAL
 from tidegate.storages.lease import HeldLease
 from tidegate.storages.refusals import lock_held
+from tidegate.storages.schemes import Folder
 
 DAEMON_KEY = "spark.python.daemon.module"
 _KEPT_FOR_THE_PAGE = {
@@ -57,7 +57,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
         return adopt_session(active, settings.state_backend)
     require_java()
     user_name()
-    log = spark_log(Path(settings.checkpointing_dir).absolute() / name, os.environ)
+    log = spark_log(Folder.of(settings.checkpointing_dir) / name, os.environ)
     options = log_options(log, os.environ)
     import_meanwhile(OF_THE_FIRST_CALL)
     with environment_of_a_jvm(options), quiet_start(os.environ, log if options else None, launched_jvm):

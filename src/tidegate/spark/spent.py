@@ -9,19 +9,18 @@ run. A new process has no such rest: it gets the job's lease only after the old 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tidegate.core.errors import Code, TidegateError
+from tidegate.storages.schemes import Folder
 
-_spent: set[Path] = set()
+_spent: set[Folder] = set()
 
 
-def note_cut_off(folder: Path) -> None:
+def note_cut_off(folder: Folder) -> None:
     """An epoch of the query in `folder` began in this process and was not decided."""
     _spent.add(folder)
 
 
-def refuse_if_spent(folder: Path, where: str) -> None:
+def refuse_if_spent(folder: Folder, where: str) -> None:
     """Raise if an epoch of an earlier run in this process was interrupted: its threads may still write to the state."""
     if folder in _spent:
         raise TidegateError(

@@ -162,7 +162,7 @@ class Starting:
     def begun_anew(self, fresh: Fresh, record: JobRecord, sources: JobSources) -> JobRecord:
         """Open a new, empty generation, after all checks have passed. Returns the new content of *job.json*."""
         job, mode = self.job, self.job.settings.checkpointing_mode
-        found = record if (job.folder / JOB_RECORD).exists() else None
+        found = record if open_storage(job.folder).look(JOB_RECORD) is not None else None
         target = fresh_target(fresh, job.folder, job.name, found, mode)
         if target is None:
             return record

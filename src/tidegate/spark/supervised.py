@@ -14,7 +14,6 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
@@ -26,6 +25,7 @@ from tidegate.logs.last_word import show_errors_alone
 from tidegate.operate.job_end import is_final
 from tidegate.operate.reports import report_of
 from tidegate.settings.config import Settings
+from tidegate.storages.schemes import Folder
 from tidegate.supervise.line import (
     CannotTakeOver,
     FailureReport,
@@ -109,7 +109,7 @@ class Supervised:
         self._say(CannotTakeOver(why))
         raise SystemExit
 
-    def declare(self, folder: Path, settings: Settings, *, own_jvm: bool = False) -> None:
+    def declare(self, folder: Folder, settings: Settings, *, own_jvm: bool = False) -> None:
         """The job is about to start. `own_jvm`: tidegate has started the JVM.
 
         Raises SUPERVISOR_ALIVE if it belongs to another supervisor."""

@@ -17,6 +17,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.machine.class_archive import archive_to_make, command_to_make, environment_to_make
 from tidegate.operate.failures import Failure
 from tidegate.settings.kinds import WarmUp
+from tidegate.storages.schemes import Folder
 from tidegate.supervise.news import News, PassedOn
 from tidegate.supervise.session_processes import end_processes
 
@@ -41,7 +42,7 @@ class BackgroundWarmUp(PassedOn):
         self._closed = threading.Event()
         self._not_running = threading.Event()
 
-    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
+    def declared(self, job: str, folder: Folder, warm_up: WarmUp) -> None:
         self._warm_up = warm_up
         super().declared(job, folder, warm_up)
 

@@ -7,9 +7,9 @@ Such a process holds nothing of the job, so it may die at any time, and is ended
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Generic, TypeVar
 
+from tidegate.storages.schemes import Folder
 from tidegate.supervise.line import TakeOver
 from tidegate.supervise.standby import StandbyDriver
 
@@ -31,7 +31,7 @@ class HeadStart(Generic[DriverT]):
         self._variables: Mapping[str, str] = {}
         self._driver: DriverT | None = None
 
-    def declared(self, folder: Path, *, own_jvm: bool) -> None:
+    def declared(self, folder: Folder, *, own_jvm: bool) -> None:
         """The program has declared its job. `own_jvm`: tidegate has started its JVM, so that the next one will be the
         same: from now on a driver may have a head start. Otherwise only the program knows what its session needs."""
         self._variables = {HEAD_START: str(folder)} if own_jvm else {}

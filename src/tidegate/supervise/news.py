@@ -8,6 +8,7 @@ from pathlib import Path
 from tidegate.core.errors import TidegateError
 from tidegate.operate.failures import Failure
 from tidegate.settings.kinds import WarmUp
+from tidegate.storages.schemes import Folder
 
 
 class News:
@@ -16,7 +17,7 @@ class News:
     The methods here do nothing. Subclasses show, log or pass on the events.
     """
 
-    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
+    def declared(self, job: str, folder: Folder, warm_up: WarmUp) -> None:
         """Called when the program has declared its job. `job`: the job's name. `folder`: the job's folder. `warm_up`:
         the job's setting of this name.
         """
@@ -63,7 +64,7 @@ class PassedOn(News):
     def __init__(self, told: News) -> None:
         self._told = told
 
-    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
+    def declared(self, job: str, folder: Folder, warm_up: WarmUp) -> None:
         self._told.declared(job, folder, warm_up)
 
     def running(self) -> None:

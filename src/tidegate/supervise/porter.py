@@ -8,18 +8,18 @@ the request executes it.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from tidegate.core.errors import TidegateError
 from tidegate.operate.beat import Incarnation
 from tidegate.operate.control import ENDS_A_JOB, Answer, Desk, Kind, Outcome, Request
+from tidegate.storages.schemes import Folder
 
 
 class Porter:
     """Reads and answers the requests to this supervisor. If the requests cannot be read, `asked` returns None: the job
     continues, and the next call reads again."""
 
-    def __init__(self, job_folder: Path, mine: Incarnation) -> None:
+    def __init__(self, job_folder: Folder, mine: Incarnation) -> None:
         self._desk = Desk(job_folder)
         self._mine = mine
 

@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -25,6 +24,7 @@ from tidegate.operate.failures import Failure, add_failure, failure_of
 from tidegate.operate.reports import FailureReport, code_of, driver_died, driver_stalled, report_of
 from tidegate.operate.supervisor_lock import SupervisorLock, take_supervisor_lock
 from tidegate.settings.config import Settings
+from tidegate.storages.schemes import Folder
 from tidegate.supervise.child import DriverProcess
 from tidegate.supervise.head_start import HeadStart
 from tidegate.supervise.job_folder import beat_in, find_again, has_record
@@ -77,7 +77,7 @@ class Supervisor:
         self._head_start = HeadStart(self._start_driver)
         self._failed_epochs: dict[str, int] = {}
         self._job: str | None = None
-        self._folder: Path | None = None
+        self._folder: Folder | None = None
         self._old_beat: Incarnation | None = None
         self._lock: SupervisorLock | None = None
         self._porter: Porter | None = None
@@ -196,9 +196,9 @@ class Supervisor:
         self._restarts.strategy = message.strategy
         self._progress_timeout = message.progress_timeout
         self._stop_timeout = message.stop_timeout
-        self._head_start.declared(Path(message.folder), own_jvm=message.own_jvm)
+        self._head_start.declared(Folder.of(message.folder), own_jvm=message.own_jvm)
         self._standby.wanted, self._standby.progress_timeout = message.standby, message.progress_timeout
-        folder = Path(message.folder)
+        folder = Folder.of(message.folder)
         try:
             if self._looks_for_folder:
                 find_again(folder)

@@ -38,6 +38,7 @@ from tidegate.spark.sources.python_stream import Place, StreamPositions, python_
 from tidegate.spark.sources.refusals import not_local, outside_a_job
 from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse
 from tidegate.spark.telling import WORD, told_by_source
+from tidegate.storages.schemes import Folder
 
 _LOG = logging.getLogger("tidegate")
 
@@ -73,7 +74,9 @@ class IngestedSource(PositionedSource):
         return OpenedIngest(self, ground)
 
     def looked_at(self, ground: Ground) -> OpenedSource:
-        return JudgedIngest(self, join(ground.folder.name, ground.folder.parent, ground.saved, ground.where), ground)
+        return JudgedIngest(
+            self, join(ground.folder.name, ground.folder.parent.local(), ground.saved, ground.where), ground
+        )
 
 
 class OpenedIngest(OpenedSource, Companion):
@@ -85,7 +88,8 @@ class OpenedIngest(OpenedSource, Companion):
     def __init__(self, source: IngestedSource, ground: Ground) -> None:
         self._source = source
         self._ground = ground
-        self._log = IngestLog(ground.folder)
+        self._folder = ground.folder.local()
+        self._log = IngestLog(self._folder)
         self._feed = source.feed(self._log, ground)
         self._kept = KeptInput(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
 
@@ -93,13 +97,13 @@ class OpenedIngest(OpenedSource, Companion):
         return _text(self._log.end if level is Level.AT_MOST_ONCE else self._log.begin)
 
     def compare(self, where: str, reached: str) -> None:
-        require(self._ground.folder, _begun(reached, where), self._log.end, where)
+        require(self._folder, _begun(reached, where), self._log.end, where)
 
     def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
-        return self._source.frame(session, use.where, self._ground.folder, _begun(use.position, use.where))
+        return self._source.frame(session, use.where, self._folder, _begun(use.position, use.where))
 
     def monitor(self, name: str) -> Monitor | None:
-        return Trimmer(name, self._kept, self._log, self._ground.folder)
+        return Trimmer(name, self._kept, self._log, self._folder)
 
     def companion(self) -> Companion:
         return self
@@ -189,7 +193,7 @@ class Trimmer:
         needed = self._kept.done(self._reader, self._done)
         if needed is not None and self._log.has_segments_before(needed):
             try:
-                retained = retained_from(self._folder.parent.parent, self._folder.name)
+                retained = retained_from(Folder.of(self._folder.parent.parent), self._folder.name)
                 self._log.trim(min([needed, *retained], key=lambda position: position.offset))
             except TidegateError as error:
                 _LOG.warning("source %s: the ingest log is not trimmed (%s)", self._reader, error)

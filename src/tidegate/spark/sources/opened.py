@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -21,12 +20,13 @@ from tidegate.spark.restoring import JobRestore
 from tidegate.spark.sources.source import Ground, OpenedSource, PositionedSource
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.until import Until
+from tidegate.storages.schemes import Folder
 
 
 def grounds_of(
     job: str,
     session: SparkSession,
-    folder: Path,
+    folder: Folder,
     readers: Mapping[str, frozenset[str]],
     settings: Settings,
     until: Until,
@@ -51,7 +51,7 @@ def grounds_of(
     }
 
 
-def oldest_positions(folder: Path, readers: Iterable[str]) -> dict[str, Sequence[str | None]]:
+def oldest_positions(folder: Folder, readers: Iterable[str]) -> dict[str, Sequence[str | None]]:
     """For each reader, the positions of its query's sources in the oldest retained checkpoint of the present
     generation.
 
@@ -80,7 +80,7 @@ def open_sources(
     return opened
 
 
-def recall(source: PositionedSource, uid: str, folder: Path) -> None:
+def recall(source: PositionedSource, uid: str, folder: Folder) -> None:
     """Give a source its position in the job's newest *start* in this folder."""
     begun = begun_at(folder, uid)
     if begun is not None:

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -30,6 +29,7 @@ from tidegate.spark.sources.file_stream import stream_of
 from tidegate.spark.sources.file_systems import encoding_of_names
 from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, SourceUse
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
 _LOG = logging.getLogger("tidegate")
@@ -143,7 +143,7 @@ class OpenedFiles(OpenedSource):
         return self._source.rows
 
     def _reader(self, place: FilesPlace, where: str, tempo: Tempo, number: int) -> FileReader:
-        log = FileLog(tempo.log / SOURCES / str(number), place.name_of, where, self._ground.epochs_kept)
+        log = FileLog((tempo.log / SOURCES / str(number)).local(), place.name_of, where, self._ground.epochs_kept)
         newest, committed = _logged(tempo.log, number)
         log.open(-1 if newest is None else position_of(newest).logOffset)
         return FileReader(
@@ -164,7 +164,7 @@ class FilesReading:
     """The reading of a source at one place in Spark's plan of a query. `log`: the folder of Spark's log for it."""
 
     place: int
-    log: Path
+    log: Folder
     reader: FileReader
 
     def committed(self) -> int:
@@ -200,7 +200,7 @@ class DoneEpochMonitor(Monitor):
         """Does nothing: there is nothing to close."""
 
 
-def _logged(checkpoint: Path, place: int) -> tuple[str | None, str | None]:
+def _logged(checkpoint: Folder, place: int) -> tuple[str | None, str | None]:
     """The newest position of a source in Spark's log, and its newest committed position.
 
     Each of the two is None if it does not exist.

@@ -7,7 +7,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +16,7 @@ from tidegate.core.levels import Level
 from tidegate.savepoints.ingest_restore import JoinedLog, SavedLog
 from tidegate.sources.used_columns import UsedColumns
 from tidegate.spark.companions import Companion
+from tidegate.storages.schemes import Folder
 
 
 class StreamLoader(Protocol):
@@ -56,7 +56,7 @@ class Ground:
     """
 
     session: SparkSession
-    folder: Path
+    folder: Folder
     where: str
     readers: frozenset[str]
     retained: int

@@ -6,7 +6,6 @@ Spark's logs show the backend in force, never the settings: Spark ignores a chan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import Code, TidegateError
@@ -15,27 +14,28 @@ from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.refusals import other_backend
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
 
-def check_state(checkpoint: Path, backend: Backend, where: str) -> Sequence[TidegateError]:
+def check_state(checkpoint: Folder, backend: Backend, where: str) -> Sequence[TidegateError]:
     """The errors of a start with this Spark checkpoint folder: another backend, or state without file ids."""
     storage, store = open_storage(checkpoint), STORES[backend]
     provider = _newest_conf(storage).get(PROVIDER_KEY, store.provider)
     if provider != store.provider:
         return [_other_backend(backend, provider, where)]
-    if store.names_files and (checkpoint / "state").is_dir() and _has_commit_without_ids(storage):
+    if store.names_files and storage.folders("state") and _has_commit_without_ids(storage):
         return [_without_ids(where)]
     return []
 
 
-def partitions_kept(checkpoint: Path) -> int | None:
+def partitions_kept(checkpoint: Folder) -> int | None:
     """The number of partitions of keyed state since the first epoch; None before it."""
     kept = _newest_conf(open_storage(checkpoint)).get(PARTITIONS_KEY)
     return None if kept is None else int(kept)
 
 
-def newest_offsets(checkpoint: Path) -> OffsetsEntry | None:
+def newest_offsets(checkpoint: Folder) -> OffsetsEntry | None:
     """The positions up to which a Spark checkpoint has read; None before the first complete entry."""
     return _newest_offsets(open_storage(checkpoint))
 

@@ -53,7 +53,7 @@ def begin_empty(
     for name in (METADATA, checksum_of(METADATA)):
         (checkpoint / name).unlink(missing_ok=True)
     _go_on_behind(saved, places, checkpoint)
-    _lead_into(plan.folder / "spark", checkpoint)
+    _lead_into((plan.folder / "spark").local(), checkpoint)
 
 
 def _run_without_rows(session: SparkSession, plan: QueryPlan, checkpoint: Path) -> None:

@@ -8,7 +8,6 @@ same error, so the job is not restarted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
@@ -18,6 +17,7 @@ from tidegate.checkpoints.job_layout import CHECKPOINTS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import StatefulOperator
 from tidegate.savepoints.query import operators_of
+from tidegate.storages.schemes import Folder
 
 _LOAD = "CANNOT_LOAD_STATE_STORE"
 
@@ -147,7 +147,7 @@ _TORN = frozenset({"java.io.EOFException", "java.io.UTFDataFormatException", "or
 _STATE_PACKAGE = "org.apache.spark.sql.execution.streaming.state."
 
 
-def state_fault(thrown: Any, query: str, folder: Path, uids: Mapping[str, str]) -> TidegateError | None:
+def state_fault(thrown: Any, query: str, folder: Folder, uids: Mapping[str, str]) -> TidegateError | None:
     """The tidegate error for a Java exception that ended a query; None if checkpoint and program are not the cause.
 
     `folder`: the folder of the query's generation. `uids`: the operators' uids by number.
@@ -196,7 +196,7 @@ def _is_torn_state(thrown: Any) -> bool:
 
 
 def _fault(
-    code: Code, said: str, parameters: Mapping[str, str], query: str, folder: Path, uids: Mapping[str, str]
+    code: Code, said: str, parameters: Mapping[str, str], query: str, folder: Folder, uids: Mapping[str, str]
 ) -> TidegateError:
     sides = next(((has, wants) for has, wants in _SIDES if has in parameters and wants in parameters), None)
     file = next((parameters[name] for name in _FILES if name in parameters), None)
@@ -207,7 +207,7 @@ def _fault(
     else:
         expected = f"{_EXPECTED[code]}: {parameters[sides[0]] or 'none'}"
         found = f"{parameters[sides[1]] or 'none'} ({said})"
-    kept = folder.parents[2] / CHECKPOINTS
+    kept = folder.parent.parent.parent / CHECKPOINTS
     return TidegateError(
         code,
         expected=expected,
@@ -217,7 +217,7 @@ def _fault(
     )
 
 
-def _operators(spark: Path, uids: Mapping[str, str]) -> str:
+def _operators(spark: Folder, uids: Mapping[str, str]) -> str:
     """The stateful operators of the checkpoint: Spark does not report which of them failed."""
     try:
         found = operators_of(spark, uids)

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -24,7 +24,6 @@ from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.spark_layout import OFFSETS, STATE, offsets_entry
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
-from tidegate.disk.walking import files_below
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.hold import RunningQuery, newest_done
 from tidegate.savepoints.operator_match import OperatorMatch
@@ -33,6 +32,9 @@ from tidegate.savepoints.query import operators_of, saved_query
 from tidegate.spark.operator_uids import with_uids
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.session import query_settings
+from tidegate.storages.checkpoints import open_checkpoint_files
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 _LOG = logging.getLogger("tidegate")
 
@@ -42,6 +44,10 @@ _ADAPTIVE = "spark.sql.adaptive.enabled"
 _NO_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 _GIVEN = 11
 """The number of arguments that Spark's plan of an epoch has always had. Later ones have defaults."""
+
+
+_Description: TypeAlias = tuple[str, bytes, str]
+"""One of Spark's descriptions of state: its name in a checkpoint, its content, its place for messages."""
 
 
 def compare_operators(
@@ -67,7 +73,7 @@ def _compared(
     session: SparkSession,
     plan: QueryPlan,
     saved: SavedQuery,
-    descriptions: Iterable[tuple[str, Path]],
+    descriptions: Iterable[_Description],
     match: OperatorMatch | None,
 ) -> TidegateError | None:
     with TemporaryDirectory(prefix="tidegate-plan-") as folder:
@@ -130,38 +136,38 @@ def describe_planned(session: SparkSession, plan: QueryPlan, conf: Mapping[str, 
 
 
 def _describe(
-    descriptions: Iterable[tuple[str, Path]], saved: SavedQuery, checkpoint: Path, match: OperatorMatch | None
+    descriptions: Iterable[_Description], saved: SavedQuery, checkpoint: Path, match: OperatorMatch | None
 ) -> None:
     (checkpoint / STATE).mkdir()
     (checkpoint / OFFSETS).mkdir()
     # As when Spark plans an epoch and looks for newer descriptions: its entry exists.
     for epoch in (saved.done.epoch, saved.done.epoch + 1):
         (checkpoint / offsets_entry(epoch)).write_bytes(saved.done.offsets)
-    for before, source in descriptions:
+    for before, data, where in descriptions:
         name = before if match is None else moved_name(before, match.places)
         if name is None or name.rpartition("/")[2].startswith("."):
             continue  # a checksum of Spark's own file system, which is not needed
-        data, target = source.read_bytes(), checkpoint / name
+        target = checkpoint / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if match is not None and names_operator(name):
-            data = renumbered(data, match.places, str(source))
-        target.write_bytes(moved_to(data, checkpoint, str(source)) if names_schemas(name) else data)
+            data = renumbered(data, match.places, where)
+        target.write_bytes(moved_to(data, checkpoint, where) if names_schemas(name) else data)
 
 
-def _in_checkpoint(spark: Path) -> Iterator[tuple[str, Path]]:
-    for folder, names in files_below(spark / STATE):
-        for path in (folder / name for name in names):
-            name = path.relative_to(spark).as_posix()
-            if _DESCRIBES.fullmatch(name):
-                yield name, path
+def _in_checkpoint(spark: Folder) -> Iterator[_Description]:
+    storage = open_storage(spark)
+    for each in open_checkpoint_files(spark).list(STATE):
+        if _DESCRIBES.fullmatch(each.name) and (data := storage.peek(each.name)) is not None:
+            yield each.name, data, storage.where(each.name)
 
 
-def _in_savepoint(savepoint: Savepoint, saved: SavedQuery) -> Iterator[tuple[str, Path]]:
+def _in_savepoint(savepoint: Savepoint, saved: SavedQuery) -> Iterator[_Description]:
     prefix = f"{QUERIES}/{saved.done.query}/spark/"
     for file in savepoint.record.files:
         name = file.name.removeprefix(prefix)
         if file.name.startswith(prefix) and _DESCRIBES.fullmatch(name):
-            yield name, savepoint.folder / file.name
+            path = savepoint.folder / file.name
+            yield name, path.read_bytes(), str(path)
 
 
 def _plan_first_epoch(session: SparkSession, plan: QueryPlan, saved: SavedQuery, state: Path) -> None:

@@ -24,6 +24,7 @@ from tidegate.savepoints.folder import open_savepoint
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.take import RunningJob, take
 from tidegate.spark.state.parquet import write_table
+from tidegate.storages.schemes import Folder
 
 JOB, QUERY = "bench", "query"
 KEYS, QUICK_KEYS = 5_000_000, 20_000
@@ -59,7 +60,7 @@ def fill(session: SparkSession, place: Path, keys: int) -> None:
 
 def take_ended(session: SparkSession, place: Path, form: SavepointFormat = SavepointFormat.NATIVE) -> Path:
     """As `tidegate stop -p` does of a job whose queries have ended."""
-    job = open_job(place / "checkpoints" / JOB)
+    job = open_job(Folder.of(place / "checkpoints" / JOB))
     none: frozenset[str] = frozenset()
     queries = [RunningQuery(job.query(each, none, none), each.folder, _ALL) for each in job.queries()]
     running = RunningJob(job.folder, job.record, queries, write_table=partial(write_table, session))

@@ -13,12 +13,13 @@ import time
 from pathlib import Path
 
 from tidegate.cli.open_view import open_view
+from tidegate.storages.schemes import Folder
 
 
 def main(folder: Path, program: str, seconds: float) -> None:
     with open_view() as view:
         driver = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **view.environment})
-        view.declared(folder)
+        view.declared(Folder.of(folder))
         time.sleep(seconds)
         view.stopping()
         driver.send_signal(signal.SIGTERM)

@@ -21,6 +21,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.operate.beat import JobState, read_beat
 from tidegate.operate.endings import EndMode
 from tidegate.savepoints.folder import open_savepoint, verify
+from tidegate.storages.schemes import Folder
 
 Mode: TypeAlias = Literal["append", "update", "complete"]
 
@@ -86,7 +87,11 @@ def test_windows_that_are_open_come_out_once_and_the_checkpoint_is_marked(place:
     assert (watermark, max(place.log("ledger/done"))) == (END_OF_TIME_MS, epoch), "the last epoch is done"
 
     folder = place.checkpoints / "job"
-    retained = [record for number in retained_numbers(folder) if (record := read_retained(folder, number)) is not None]
+    retained = [
+        record
+        for number in retained_numbers(Folder.of(folder))
+        if (record := read_retained(Folder.of(folder), number)) is not None
+    ]
     assert [record.drained for record in retained][-2:] in ([True], [False, True])
     assert [query.epoch for query in retained[-1].queries] == [epoch]
     beat = read_beat(folder)
@@ -131,14 +136,14 @@ def test_who_wants_a_job_to_go_on_from_its_savepoint_has_none_of_a_drained_end(p
 def test_a_drained_job_is_refused_and_a_bounded_one_has_nothing_to_do(place: Place, caplog: pytest.LogCaptureFixture):
     write_events(place, "00:00:01")
     drain(windows_job(place).start())
-    manifests = retained_numbers(place.checkpoints / "job")
+    manifests = retained_numbers(Folder.of(place.checkpoints / "job"))
     write_events(place, "00:00:02", "00:01:00")
     error = error_of(windows_job(place).start)
     assert (error.code, "job name or checkpointing.dir" in error.next_step) == ("TG-JOB-DRAINED", True)
     run(windows_job(place))
     assert out(place) == [("00:00:00", 1)], "nothing that came later is read"
     assert "it was drained at" in caplog.text
-    assert retained_numbers(place.checkpoints / "job") == manifests
+    assert retained_numbers(Folder.of(place.checkpoints / "job")) == manifests
     beat = read_beat(place.checkpoints / "job")
     assert beat is not None
     assert beat.state is JobState.FINISHED

@@ -39,6 +39,7 @@ from tidegate.operate.beat import JobState, read_beat
 from tidegate.sinks.base import Transaction, TwoPhaseSink
 from tidegate.spark import finisher, query_run
 from tidegate.spark.stream_thread import StreamThread
+from tidegate.storages.schemes import Folder
 from tidegate.supervise.line import Finished
 
 
@@ -67,7 +68,7 @@ def state(place: Place) -> JobState:
 
 
 def drained(place: Place) -> bool:
-    return is_drained(place.checkpoints / "job")
+    return is_drained(Folder.of(place.checkpoints / "job"))
 
 
 def stop_by_command(place: Place) -> tuple[int, str]:
@@ -136,7 +137,7 @@ def test_with_state_in_memory_an_epoch_that_was_cut_off_leaves_the_drain_to_anot
     supervised.ended(None, 0)
     last = line.heard()[-1]
     assert isinstance(last, Finished)
-    assert (last.job_ended, read_drain(place.checkpoints / "job") is None) == (False, False)
+    assert (last.job_ended, read_drain(Folder.of(place.checkpoints / "job")) is None) == (False, False)
 
 
 def read(offsets: Path) -> int:
@@ -206,14 +207,14 @@ def test_what_cannot_be_computed_at_the_end_of_time_takes_the_drain_back_and_the
     assert (error.code, "OverflowError: the year" in error.found) == ("TG-DRAIN-FAILS", True), error
     assert "the drain is withdrawn: the next start resumes where the job stopped" in error.next_step
     assert numbers(place.query() / "ledger/runs")[-1] - tried_before in (3, 4), "one more for what the stop cut off"
-    assert (read_drain(folder), out(place)) == (None, [])
+    assert (read_drain(Folder.of(folder)), out(place)) == (None, [])
     assert last_watermark(place)[1] < END_OF_TIME_MS
 
     broken.unlink()
     write_events(place, "00:00:02")
     run(windows())  # with this one the first file is not alone in its window
     drain(windows().start(), -1)
-    assert (is_drained(folder), out(place)) == (True, [("00:00:00", 2)])
+    assert (is_drained(Folder.of(folder)), out(place)) == (True, [("00:00:00", 2)])
 
 
 @pytest.mark.more
@@ -231,7 +232,7 @@ def test_a_jvm_that_dies_at_the_end_of_time_does_not_take_the_drain_back(place: 
     wait_until_finished(handle, 0)
     monkeypatch.setattr(query_run, "lives", lambda _: False)
     assert error_of(lambda: handle.stop(drain=True)).code == "TG-EPOCH-FAILED"
-    assert read_drain(place.checkpoints / "job") is not None
+    assert read_drain(Folder.of(place.checkpoints / "job")) is not None
 
 
 # --- a sink that is down -----------------------------------------------------------------------------------
@@ -352,11 +353,11 @@ def test_at_least_once_what_was_shown_at_the_end_of_time_is_not_taken_back(place
     wait_until_finished(handle, 0)
     broken.touch()
     assert error_of(lambda: handle.stop(drain=True)).code == "TG-EPOCH-FAILED"
-    assert read_drain(folder) is not None
+    assert read_drain(Folder.of(folder)) is not None
     broken.unlink()
     write_events(place, "00:00:02")
     windows().start().wait()
-    assert (is_drained(folder), set(BrokenShelf("shelf", place.folder).rows())) == (True, {"00:00:00 1"})
+    assert (is_drained(Folder.of(folder)), set(BrokenShelf("shelf", place.folder).rows())) == (True, {"00:00:00 1"})
 
 
 def test_a_commit_that_hangs_does_not_hold_up_a_drain(place: Place, monkeypatch: pytest.MonkeyPatch):
@@ -374,7 +375,7 @@ def test_a_commit_that_hangs_does_not_hold_up_a_drain(place: Place, monkeypatch:
     error = handle.error()
     sink.moods.gate.set()
     assert "has not returned" in str(error), "the drain waited for what hangs"
-    assert (read_drain(place.checkpoints / "job") is None, drained(place)) == (False, False)
+    assert (read_drain(Folder.of(place.checkpoints / "job")) is None, drained(place)) == (False, False)
 
 
 # --- at-most-once ------------------------------------------------------------------------------------------

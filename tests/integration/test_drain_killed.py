@@ -12,6 +12,7 @@ from tests.integration.place import Place, wait_until
 from tests.jobs.folders import tidegate
 from tests.support.driver import Driver, numbers
 from tidegate.checkpoints.drained import is_drained
+from tidegate.storages.schemes import Folder
 
 POINTS = (
     "heal.entry.after@1",
@@ -40,10 +41,10 @@ def test_a_drain_that_was_cut_off_is_ended_by_the_next_start(place: Place, point
         asker.join()
     assert answers[0][0] == 1, answers
     assert "nothing is lost" in answers[0][1]
-    assert not is_drained(folder / "windows")
+    assert not is_drained(Folder.of(folder / "windows"))
 
     write_events(place.folder, 1, "00:00:07")
     windows_job(place.folder, place.spark).start().wait()
     assert windows(place.folder) == {1: [("00:00:00", 2)]}, "once; what came after the request is not read"
     assert numbers(query / "ledger/done")[-1] == 1
-    assert is_drained(folder / "windows")
+    assert is_drained(Folder.of(folder / "windows"))

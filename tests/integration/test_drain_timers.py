@@ -15,6 +15,7 @@ from tests.integration.test_drain import counts, events, into_files, last_waterm
 from tidegate import Job
 from tidegate.checkpoints.drained import is_drained, read_drain
 from tidegate.core.drain import END_OF_TIME_MS
+from tidegate.storages.schemes import Folder
 
 AN_HOUR_MS = 3_600_000
 
@@ -65,7 +66,7 @@ def test_a_function_that_the_end_of_time_is_too_much_for_takes_the_drain_back_an
     error = error_of(lambda: handle.stop(drain=True))
     assert (error.code, "INVALID_TIMEOUT_TIMESTAMP" in error.found) == ("TG-DRAIN-FAILS", True), error
     assert "the drain is withdrawn: the next start resumes where the job stopped" in error.next_step
-    assert (read_drain(folder), out(place)) == (None, [])
+    assert (read_drain(Folder.of(folder)), out(place)) == (None, [])
     assert last_watermark(place)[1] < END_OF_TIME_MS
 
     handle = timers_job(place).start()
@@ -73,7 +74,7 @@ def test_a_function_that_the_end_of_time_is_too_much_for_takes_the_drain_back_an
     wait_until(lambda: has_read(place, 2), "what came after the drain")
     again.unlink()
     handle.stop(drain=True)
-    assert (is_drained(folder), out(place)) == (True, [("sea", 3)])
+    assert (is_drained(Folder.of(folder)), out(place)) == (True, [("sea", 3)])
 
 
 @pytest.mark.more
@@ -83,7 +84,7 @@ def test_a_timer_that_is_set_again_at_the_end_of_time_is_not_waited_for(place: P
     handle = timers_job(place).start()
     wait_until(lambda: has_read(place, 1), "the first file")
     handle.stop(drain=True)
-    assert (is_drained(place.checkpoints / "job"), out(place)) == (True, [("sea", 2)])
+    assert (is_drained(Folder.of(place.checkpoints / "job")), out(place)) == (True, [("sea", 2)])
 
 
 @pytest.mark.more
@@ -97,7 +98,7 @@ def test_where_another_query_has_been_drained_there_is_no_way_back_and_the_drain
     wait_until(lambda: has_read(place, 1) and has_read(place, 1, "beside"), "the first file")
     error = error_of(lambda: handle.stop(drain=True))
     assert (error.code, "another query is drained" in error.next_step) == ("TG-DRAIN-FAILS", True), error
-    assert read_drain(folder) is not None
+    assert read_drain(Folder.of(folder)) is not None
     again.unlink()
     timers_job(place, beside=True).start().wait()
-    assert (is_drained(folder), out(place), out(place, "beside")) == (True, [("sea", 2)], [("00:00:00", 2)])
+    assert (is_drained(Folder.of(folder)), out(place), out(place, "beside")) == (True, [("sea", 2)], [("00:00:00", 2)])

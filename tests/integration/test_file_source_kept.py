@@ -16,6 +16,7 @@ from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import read_retained
 from tidegate.core.spark_log import parse_offsets
 from tidegate.sources.files.reader import position_of
+from tidegate.storages.schemes import Folder
 
 
 def job_of_spark(place: Place, gate: Gate) -> Job:
@@ -108,7 +109,7 @@ def test_a_file_stays_while_the_slower_query_or_a_retained_checkpoint_needs_it(p
     handle.wait()
     assert place.table("slow") == [(name,) for name in names]
     folder = place.checkpoints / "job"
-    oldest = read_retained(folder, retained_numbers(folder)[0])
+    oldest = read_retained(Folder.of(folder), retained_numbers(Folder.of(folder))[0])
     assert oldest is not None
     positions = [parse_offsets(done.offsets) for done in oldest.queries]
     reached = min(position_of(found.positions[0] or "").logOffset for found in positions if found is not None)

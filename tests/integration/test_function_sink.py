@@ -16,6 +16,7 @@ from tidegate import FileSink, FunctionSink
 from tidegate.core.records import Evidence, Outcome
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.files import parts as file_parts
+from tidegate.storages.schemes import Folder
 from tidegate.testing.contract import IDENTITY, Row, SinkContract, attempt_of, rows_from
 
 
@@ -33,7 +34,7 @@ class TestFunction(SinkContract):
 
     def make_sink(self) -> TwoPhaseSink:
         sink = FunctionSink("numbers", self.append)
-        sink.attach(self.spark, self.folder / "odd [folder] {x}*" / "ledger")
+        sink.attach(self.spark, Folder.of(self.folder / "odd [folder] {x}*" / "ledger"))
         return sink
 
     def append(self, rows: DataFrame, epoch: int) -> None:
@@ -160,7 +161,7 @@ def contract(spark: SparkSession, tmp_path: Path) -> TestFunction:
 
 def function_sink_of(contract: TestFunction, fn: Function) -> FunctionSink:
     sink = FunctionSink("numbers", fn)
-    sink.attach(contract.spark, contract.folder / "ledger")
+    sink.attach(contract.spark, Folder.of(contract.folder / "ledger"))
     sink.open(contract.plan())
     return sink
 

@@ -27,6 +27,7 @@ from tidegate.savepoints.claim import claim
 from tidegate.savepoints.folder import CLAIM, MANIFEST, open_savepoint, verify
 from tidegate.spark import restore_carried_out
 from tidegate.storages.local.locks import acquire
+from tidegate.storages.schemes import Folder
 
 
 def counting(place: Place, name: str = "job", **settings: str | float) -> Job:
@@ -202,7 +203,7 @@ def test_the_first_folder_does_not_go_on_from_a_savepoint_that_another_one_has_c
     place.write(event("01"))
     path = saved(place, counting(place))
     first, moved = job_record(place), place.folder / "moved"
-    claim(open_savepoint(path), first, moved)
+    claim(open_savepoint(path), first, Folder.of(moved))
     for wish in (Restore(str(path)), Restore(str(path), rewind="monday")):
         error = error_of(lambda wish=wish: run_from(counting(place), wish))
         assert (error.code, str(moved) in error.found) == ("TG-SAVEPOINT-CLAIMED", True)
@@ -321,7 +322,11 @@ def test_a_check_tells_the_verdict_and_touches_nothing(
         ),
         [],
     )
-    claim(open_savepoint(path), msgspec.structs.replace(job_record(place), name="moved"), place.folder / "third")
+    claim(
+        open_savepoint(path),
+        msgspec.structs.replace(job_record(place), name="moved"),
+        Folder.of(place.folder / "third"),
+    )
     claimed = everything(place)
     assert verdict(lambda: counting(place), Restore(str(path), claim=True)) == (
         "impossible",

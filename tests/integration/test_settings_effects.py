@@ -30,6 +30,7 @@ from tidegate.spark.query_run import QueryRun
 from tidegate.spark.starting import forget
 from tidegate.storages.local.locks import acquire, jvm_lock_is_free
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 STUCK_PROGRAM = Path(__file__).with_name("stuck_program.py")
 
@@ -636,7 +637,7 @@ def test_a_deletion_that_was_killed_leaves_a_job_that_goes_on_or_begins_anew(
             patched.setattr(owner, name, die_there(getattr(owner, name)))
         job_id = decode(JobRecord, (folder / "job.json").read_bytes(), "job.json").job_id
         with pytest.raises(Killed):
-            delete_checkpoints(folder, job_id, partial(forget, job._declared()))
+            delete_checkpoints(Folder.of(folder), job_id, partial(forget, job._declared()))
     run(job)
     counted = len(place.table())
     assert counted == (1 if killed_at == 0 else 2), "one life of the job, or two"

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, run
 from tidegate import PrintSink, TidegateError
 from tidegate.spark.state.fault import state_fault
+from tidegate.storages.schemes import Folder
 
 
 @pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
@@ -45,13 +46,13 @@ def test_both_sides_of_a_difference_are_shown(place: Place):
     errors: Any = jvm(place.spark).org.apache.spark.sql.execution.streaming.state.StateStoreErrors
     thrown = errors.stateStoreKeySchemaNotCompatible("(word STRING)", "(word BIGINT)")
     wrapped = jvm(place.spark).java.lang.RuntimeException("of a task", thrown)
-    fault = state_fault(wrapped, "query q", place.query(), {"0": "counts"})
+    fault = state_fault(wrapped, "query q", Folder.of(place.query()), {"0": "counts"})
     assert fault is not None
     assert fault.code == "TG-STATE-MISMATCH"
     assert "(word STRING)" in fault.expected
     assert "(word BIGINT)" in fault.found
     assert fault.where == "query q, operator 0 (stateStoreSave, uid counts)"
-    assert state_fault(jvm(place.spark).java.io.EOFException(), "query q", place.query(), {}) is None
+    assert state_fault(jvm(place.spark).java.io.EOFException(), "query q", Folder.of(place.query()), {}) is None
 
 
 def count_words(place: Place, backend: str) -> None:

@@ -12,6 +12,7 @@ from tests.jobs.under_run import UnderRun, wait_until
 from tidegate.checkpoints.drained import is_drained
 from tidegate.disk.strike_folder import StrikeFolder
 from tidegate.operate.failures import read_failures
+from tidegate.storages.schemes import Folder
 
 
 @pytest.mark.more
@@ -31,7 +32,7 @@ def test_a_drain_whose_driver_is_killed_and_whose_next_one_fails_is_ended_by_a_t
         code, said = tidegate("stop", "windows", "--drain", "--dir", str(job.parent))
         assert (code, "nothing is lost" in said) == (1, True), said
         assert run.wait() == 0, run.tail()
-    assert (windows(tmp_path), is_drained(job)) == ({1: [("00:00:00", 2)]}, True)
+    assert (windows(tmp_path), is_drained(Folder.of(job))) == ({1: [("00:00:00", 2)]}, True)
     failures = read_failures(job)
     assert [failure.code for failure in failures] == ["TG-QUERY-FAILED", "TG-DRIVER-DIED"]
     assert all(failure.restart_in_seconds is not None for failure in failures)

@@ -22,6 +22,7 @@ from tests.support.driver import PYTHON_PATH
 from tidegate.operate.beat import JobState, read_beat
 from tidegate.operate.control import Desk, Kind, Request
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
+from tidegate.storages.schemes import Folder
 
 PROGRAM = Path(__file__).with_name("program.py")
 ROOT = Path(__file__).parents[2]
@@ -274,7 +275,7 @@ def test_a_request_for_a_driver_that_has_ended_does_not_strike_the_next_one(
     gone, mine = (Incarnation(host="here", process=7, started_at=float(at)) for at in (1, 2))
     desk = Desk(folder)
     desk.ask(Request(id="late", kind=Kind.CANCEL, to=gone, asked_at=1.0, asked_by="a test"))
-    clerk = Clerk(folder, mine, [])
+    clerk = Clerk(Folder.of(folder), mine, [])
     clerk.begin(None)  # type: ignore[arg-type]
     answer = desk.answer_to("late")
     assert answer is not None

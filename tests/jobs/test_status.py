@@ -16,6 +16,7 @@ from tidegate.operate.beat import BEAT, JobState, read_beat
 from tidegate.operate.status import State, find_job, find_jobs, view_job
 from tidegate.storages.leases import driver_lives
 from tidegate.storages.local.locks import acquire
+from tidegate.storages.schemes import Folder
 
 LONG_AGO = 1_700_000_000.0
 
@@ -37,7 +38,7 @@ def test_a_job_without_a_driver_is_what_its_driver_last_said_or_its_driver_has_d
     job = make_job(tmp_path)
     if said is not None:
         say(job, said)
-    assert view_job(job).state is state
+    assert view_job(Folder.of(job)).state is state
 
 
 @pytest.mark.parametrize("said", [JobState.RUNNING, JobState.FAILED, None])
@@ -46,27 +47,27 @@ def test_a_job_without_a_driver_whose_supervisor_lives_is_restarting(tmp_path: P
     if said is not None:
         say(job, said)
     with a_supervisor(job):
-        assert view_job(job).state is State.RESTARTING
-    assert view_job(job).state is not State.RESTARTING
+        assert view_job(Folder.of(job)).state is State.RESTARTING
+    assert view_job(Folder.of(job)).state is not State.RESTARTING
 
 
 def test_a_job_that_was_stopped_is_not_started_again_by_its_supervisor(tmp_path: Path):
     job = make_job(tmp_path)
     say(job, JobState.STOPPED)
     with a_supervisor(job):
-        assert view_job(job).state is State.STOPPED
+        assert view_job(Folder.of(job)).state is State.STOPPED
 
 
 def test_a_job_whose_driver_lives_runs_once_that_very_driver_says_so(tmp_path: Path):
     job = make_job(tmp_path)
     say(job, JobState.RUNNING)
     with another_driver(job) as process:
-        assert view_job(job).state is State.STARTING  # the beat is of an earlier driver
+        assert view_job(Folder.of(job)).state is State.STARTING  # the beat is of an earlier driver
         say(job, JobState.RUNNING, process=process, at=LONG_AGO)
-        assert view_job(job).state is State.STARTING  # so is this: processes' numbers come again
+        assert view_job(Folder.of(job)).state is State.STARTING  # so is this: processes' numbers come again
         say(job, JobState.RUNNING, process=process, at=time.time() + 1)
-        assert view_job(job).state is State.RUNNING
-    assert view_job(job).state is State.DIED
+        assert view_job(Folder.of(job)).state is State.RUNNING
+    assert view_job(Folder.of(job)).state is State.DIED
 
 
 def test_a_torn_beat_is_none(tmp_path: Path):
@@ -74,13 +75,13 @@ def test_a_torn_beat_is_none(tmp_path: Path):
     say(job, JobState.RUNNING)
     (job / BEAT).write_bytes((job / BEAT).read_bytes()[:40])
     assert read_beat(job) is None
-    assert view_job(job).state is State.UNKNOWN
+    assert view_job(Folder.of(job)).state is State.UNKNOWN
 
 
 def test_a_job_whose_record_is_torn_is_shown_as_such(tmp_path: Path):
     job = make_job(tmp_path)
     (job / "job.json").write_bytes(b"tidegate job 1")
-    view = find_jobs(tmp_path)[0]
+    view = find_jobs(Folder.of(tmp_path))[0]
     assert (view.state, "TG-RECORD-CORRUPT" in view.problem) == (State.UNREADABLE, True)
 
 
@@ -92,7 +93,7 @@ def test_a_beat_that_is_none_is_said_and_tells_nothing(tmp_path: Path, data: byt
     job = make_job(tmp_path)
     (job / BEAT).write_bytes(data)
     assert read_beat(job) is None
-    view = view_job(job)
+    view = view_job(Folder.of(job))
     assert (view.state, view.problem.startswith("beat.json cannot be read: ")) == (State.UNKNOWN, True)
 
 
@@ -104,7 +105,7 @@ def test_a_folder_in_the_place_of_a_file_is_said_of_its_job_alone(tmp_path: Path
         say(job, JobState.RUNNING)
         (job / name).unlink()
         (job / name).mkdir()
-        spoilt, words = find_jobs(tmp_path)
+        spoilt, words = find_jobs(Folder.of(tmp_path))
     assert (spoilt.state, "Is a directory" in spoilt.problem) == (State.UNREADABLE, True)
     assert (words.state, words.problem) == (State.UNKNOWN, "")
 
@@ -115,7 +116,7 @@ def test_a_job_whose_folder_may_not_be_read_hides_no_other(tmp_path: Path):
     shut.chmod(0)
     try:
         with modes_count():
-            found = find_jobs(tmp_path)
+            found = find_jobs(Folder.of(tmp_path))
     finally:
         shut.chmod(0o755)
     assert [(view.name, view.state) for view in found] == [("shut", State.UNREADABLE), ("words", State.UNKNOWN)]
@@ -128,21 +129,21 @@ def test_a_holder_whose_time_is_none_holds_nobody_up(tmp_path: Path):
         say(job, JobState.RUNNING, process=process, at=time.time() + 1)
         holder = job / "locks" / "holder.json"
         holder.write_bytes(holder.read_bytes().replace(b'"since":"', b'"since":"no time '))
-        assert view_job(job).state is State.STARTING
+        assert view_job(Folder.of(job)).state is State.STARTING
 
 
 def test_a_job_that_was_never_begun_is_shown_while_somebody_tries_to(tmp_path: Path):
     """As where the broker is down: what stands against a start is looked at before its record is written."""
     job = make_job(tmp_path)
     (job / "job.json").unlink()
-    assert find_jobs(tmp_path) == []
+    assert find_jobs(Folder.of(tmp_path)) == []
     with a_supervisor(job):
-        (view,) = find_jobs(tmp_path)
+        (view,) = find_jobs(Folder.of(tmp_path))
         assert (view.state, view.problem, view.job_id) == (State.RESTARTING, "", "")
-        assert find_job(tmp_path, "job") == view
+        assert find_job(Folder.of(tmp_path), "job") == view
     with another_driver(job):
-        assert [view.state for view in find_jobs(tmp_path)] == [State.STARTING]
-    assert find_jobs(tmp_path) == []
+        assert [view.state for view in find_jobs(Folder.of(tmp_path))] == [State.STARTING]
+    assert find_jobs(Folder.of(tmp_path)) == []
 
 
 def test_what_is_no_job_is_passed_over(tmp_path: Path):
@@ -151,35 +152,35 @@ def test_what_is_no_job_is_passed_over(tmp_path: Path):
     (tmp_path / "file").write_text("")
     (tmp_path / "not a name").mkdir()
     (tmp_path / "not a name" / "job.json").write_text("")
-    assert [view.name for view in find_jobs(tmp_path)] == ["words"]
-    assert find_jobs(tmp_path / "nowhere") == []
+    assert [view.name for view in find_jobs(Folder.of(tmp_path))] == ["words"]
+    assert find_jobs(Folder.of(tmp_path / "nowhere")) == []
 
 
 def test_an_unknown_job_is_told_the_near_names_and_the_folder(tmp_path: Path):
     for name in ("wordcount", "sensors"):
         make_job(tmp_path, name)
     with pytest.raises(TidegateError) as caught:
-        find_job(tmp_path, "wordcuont")
+        find_job(Folder.of(tmp_path), "wordcuont")
     assert (caught.value.code, caught.value.where) == ("TG-JOB-UNKNOWN", str(tmp_path))
     assert caught.value.next_step == "did you mean wordcount?"
 
 
 def test_a_job_is_found_by_its_id_where_no_job_has_that_name_and_one_job_has_the_id(tmp_path: Path):
     make_job(tmp_path, "words")
-    assert find_job(tmp_path, "0a0b0c0d").name == "words"
+    assert find_job(Folder.of(tmp_path), "0a0b0c0d").name == "words"
     make_job(tmp_path, "moved")
     with pytest.raises(TidegateError) as caught:
-        find_job(tmp_path, "0a0b0c0d")
+        find_job(Folder.of(tmp_path), "0a0b0c0d")
     assert (caught.value.code, caught.value.found.partition(":")[0]) == ("TG-JOB-UNKNOWN", "moved, words")
     make_job(tmp_path, "0a0b0c0d")
-    assert find_job(tmp_path, "0a0b0c0d").name == "0a0b0c0d"
+    assert find_job(Folder.of(tmp_path), "0a0b0c0d").name == "0a0b0c0d"
 
 
 @pytest.mark.parametrize("name", ["../words", "a/../words", "nul\0", "", "x" * 10_000, "/etc"])
 def test_what_is_no_name_of_a_job_is_refused(tmp_path: Path, name: str):
     make_job(tmp_path, "words")
     with pytest.raises(TidegateError, match="TG-UID-INVALID") as caught:
-        find_job(tmp_path / "words", name)
+        find_job(Folder.of(tmp_path / "words"), name)
     assert len(str(caught.value)) < 1_000
 
 

@@ -17,6 +17,7 @@ from tests.kafka.seen import open_transactions, visible_now
 from tests.kafka.test_kafka_kills import ids_of
 from tests.support.driver import Driver, numbers
 from tidegate.checkpoints.drained import is_drained
+from tidegate.storages.schemes import Folder
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 
@@ -44,10 +45,10 @@ def test_open_windows_are_in_the_topic_once_after_a_drain(tmp_path: Path, broker
     if killed_at is None:
         assert (returned, said[0][0]) == (0, 0), said
     else:
-        assert (said[0][0], is_drained(job)) == (1, False), said
+        assert (said[0][0], is_drained(Folder.of(job))) == (1, False), said
         with Driver(*program, log=log) as driver:
             assert driver.wait() == 0, driver.tail()
-    assert is_drained(job)
+    assert is_drained(Folder.of(job))
     assert open_transactions(broker.servers, ids_of(tmp_path)) == []
     rows = [json.loads(row.value or b"") for row in visible_now(broker.servers, topic)]
     assert sorted((row["start"], row["count"]) for row in rows) == WINDOWS

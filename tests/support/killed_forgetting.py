@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tidegate.checkpoints import retention
 from tidegate.disk import durable
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.storages.local.storage import LocalStorage
@@ -36,7 +35,7 @@ def kill_before(patched: pytest.MonkeyPatch, fatal: int, *sinks: type[TwoPhaseSi
         (LocalStorage, "put_if_absent"),
         (LocalStorage, "delete"),
         *((sink, name) for sink in sinks for name in ("discard", "forget")),
-        (retention, "remove_folder"),
+        (LocalStorage, "clear"),
         (durable.shutil, "rmtree"),
     ):
         before(owner, name)

@@ -17,6 +17,7 @@ from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 from tidegate.testing.contract import SCHEMA, rows_from
 
 TASKS = 2
@@ -56,7 +57,7 @@ class KilledJob:
 
     @property
     def place(self) -> JobPlace:
-        return open_job(self.root / "job")
+        return open_job(Folder.of(self.root / "job"))
 
     def prepare(self, epoch: int, *, run: int = 1, sinks: tuple[str, ...] = QUERY.sinks) -> tuple[Committable, ...]:
         """The epoch's tasks and *prepared*, and the offsets entry that came before."""

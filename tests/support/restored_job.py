@@ -12,6 +12,7 @@ from pathlib import Path
 from tidegate.core.records import JobRecord, OperatorFingerprint, OperatorsAccepted, Run, Start
 from tidegate.savepoints.folder import Savepoint, open_savepoint
 from tidegate.savepoints.restore import RestoredQuery, Restoring, commit, prepare, settle
+from tidegate.storages.schemes import Folder
 
 FINGERPRINT = OperatorFingerprint(number=0, uid="", compared={"aggregate functions": "count(v)"})
 ACCEPTED = OperatorsAccepted(fingerprints=(FINGERPRINT,), at="now", accepted=("sum(v) -> count(v)",))
@@ -48,7 +49,7 @@ def restoring(
 
 def restore(wanted: Restoring) -> None:
     """As a start does: what a killed one has left is settled first."""
-    settle(wanted.job_folder)
+    settle(Folder.of(wanted.job_folder))
     prepare(wanted)
     wanted.reach("restore.counted")
     commit(wanted)

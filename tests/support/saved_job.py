@@ -14,6 +14,7 @@ from tidegate.core.records import Decided, FinishedThrough, JobRecord, OperatorF
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.take import RunningJob, take
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 QUERY = Query(job="job", job_id="0f1e2d3c", generation=1, uid="query", sources=("in",), sinks=("out",))
 RECORD = JobRecord(name="job", job_id="0f1e2d3c", generation=1)
@@ -47,7 +48,9 @@ def write_job(folder: Path, *, through: int = 3) -> RunningJob:
 
 
 def running(folder: Path, reach: Callable[[str], None] = lambda _step: None, epochs_kept: int = 10) -> RunningJob:
-    return RunningJob(folder, RECORD, [RunningQuery(QUERY, query_folder(folder), epochs_kept)], reach)
+    return RunningJob(
+        Folder.of(folder), RECORD, [RunningQuery(QUERY, Folder.of(query_folder(folder)), epochs_kept)], reach
+    )
 
 
 def finish(folder: Path, epoch: int, position: str = "") -> None:

@@ -16,6 +16,7 @@ from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_file, environ
 from tidegate.operate.failures import failure_of
 from tidegate.operate.reports import report_of
 from tidegate.settings.kinds import WarmUp
+from tidegate.storages.schemes import Folder
 from tidegate.supervise import background_warm_up
 from tidegate.supervise.background_warm_up import BackgroundWarmUp
 from tidegate.supervise.news import News
@@ -76,7 +77,7 @@ def beside_a_job(
     """A job that runs since now."""
     noted = Noted()
     beside = BackgroundWarmUp(noted, environment, after_seconds)
-    beside.declared("job", Path("folder"), warm_up)
+    beside.declared("job", Folder.of(Path("folder")), warm_up)
     beside.running()
     try:
         yield beside, noted

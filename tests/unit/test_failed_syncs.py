@@ -36,6 +36,7 @@ from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.journal import journal_name
 from tidegate.storages.journals import open_journal
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 
 QUERY = Query(job="orders", job_id="5f0c", generation=1, uid="by-day", sources=("source",), sinks=("numbers",))
@@ -75,7 +76,7 @@ class Program:
             query=self.query,
             storage=self.storage,
             sinks={"numbers": self.sink},
-            journal_folder=self.journal_folder,
+            journal_folder=Folder.of(self.journal_folder),
             checkpoint=open_checkpoint_files(place / "job/spark"),
             port=self,
         )

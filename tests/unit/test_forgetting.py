@@ -21,6 +21,7 @@ from tidegate.operate.sinks import SINKS
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 
 class OwnSink(SQLiteSink):
@@ -49,7 +50,7 @@ def test_checkpoints_evidence_and_stages_go_and_the_rows_stay(tmp_path: Path) ->
     for name in ("checkpoints/7", "restores", "ingest/lines", "history/failures"):
         (job.folder / name).mkdir(parents=True)
         (job.folder / name / "file").touch()
-    found = forget(job.folder)
+    found = forget(Folder.of(job.folder))
     assert (found.job, found.job_id, found.left) == ("job", QUERY.job_id, ())
     assert is_forgotten(job)
     assert sorted(path.name for path in job.folder.iterdir()) == ["history", "locks", SINKS]
@@ -64,7 +65,7 @@ def test_killed_before_any_step_a_second_call_ends_it(tmp_path: Path, monkeypatc
         with monkeypatch.context() as patched:
             passed = kill_before(patched, killed, SQLiteSink, FileSink)
             try:
-                forget(job.folder)
+                forget(Folder.of(job.folder))
             except Killed:
                 pass
             else:
@@ -75,7 +76,7 @@ def test_killed_before_any_step_a_second_call_ends_it(tmp_path: Path, monkeypatc
         if passed[-1] == "put_if_absent":
             assert job.table.position(QUERY.sink("table")) is not None
         if (job.folder / "closing").exists() or untouched:
-            forget(job.folder)
+            forget(Folder.of(job.folder))
         assert is_forgotten(job), passed[-1]
         killed += 1
     assert killed >= 10
@@ -103,7 +104,7 @@ def test_a_job_that_lives_is_refused_and_its_holder_is_named(tmp_path: Path) -> 
 def test_nothing_is_touched_where_a_sink_is_out_of_reach(tmp_path: Path) -> None:
     job = KilledJob(tmp_path, extra=OwnSink("files", tmp_path / "own.db", table="numbers"))
     with pytest.raises(TidegateError) as caught:
-        forget(job.folder)
+        forget(Folder.of(job.folder))
     assert caught.value.code == "TG-SINK-OUT-OF-REACH"
     assert "checkpointing.retention=delete" in caught.value.next_step
     assert (job.folder / "job.json").exists()
@@ -114,14 +115,14 @@ def test_a_sink_that_no_start_has_described_keeps_the_job(tmp_path: Path) -> Non
     job = committed_job(tmp_path)
     (job.folder / SINKS).unlink()
     with pytest.raises(TidegateError) as caught:
-        forget(job.folder)
+        forget(Folder.of(job.folder))
     assert caught.value.code == "TG-SINK-OUT-OF-REACH"
     assert (job.folder / "job.json").exists()
 
 
 def test_before_it_asks_it_says_what_goes(tmp_path: Path) -> None:
     job = committed_job(tmp_path)
-    found = look_before(job.folder)
+    found = look_before(Folder.of(job.folder))
     assert found == Clearance(
         job="job",
         job_id=QUERY.job_id,
@@ -156,7 +157,7 @@ def test_the_command_goes_on_with_one_that_was_killed(tmp_path: Path, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(LocalStorage, "delete", die_behind)
         with pytest.raises(Killed):
-            forget(job.folder)
+            forget(Folder.of(job.folder))
     said = tidegate("forget", "job", "--dir", str(job.root), "--yes")
     assert (said.code, said.stdout) == (0, f"job is forgotten (id {QUERY.job_id})\n")
     assert is_forgotten(job)
@@ -169,7 +170,7 @@ def test_evidence_of_a_job_whose_folder_is_gone_goes_by_its_id(tmp_path: Path) -
     with closing(sqlite3.connect(job.table.path)) as database, database:
         database.execute("UPDATE _tidegate_ledger SET job_id = 'deadbeef', generation = 3")
     identity = SinkIdentity(job="job", query="counts", sink="table", **older)  # pyright: ignore[reportArgumentType]
-    assert forget_evidence(job.folder, "deadbeef").left == ()
+    assert forget_evidence(Folder.of(job.folder), "deadbeef").left == ()
     assert job.table.position(identity) is None
     assert job.files.position(QUERY.sink("files")) is not None, "it is of another id"
     assert (job.folder / "job.json").exists()

@@ -25,6 +25,7 @@ from tidegate.spark.fresh import above_evidence, carry_out, fresh_target, wished
 from tidegate.spark.given_up import GivenUp
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 RUN = Run(run=1, token="0a0b0c0d", host="here", process=1, since="now")
 FRESH = Fresh("first")
@@ -42,7 +43,9 @@ def opening(folder: Path, fatal: str = "") -> Opening:
 
     start = Start(job_id=RECORD.job_id, generation=2, first_epoch=0, sources=("in",), sinks=("out",))
     record = JobRecord(name="job", job_id=RECORD.job_id, generation=2)
-    return Opening(job_folder=folder, record=record, fresh=FRESH, starts={"query": start}, run=RUN, reach=reach)
+    return Opening(
+        job_folder=Folder.of(folder), record=record, fresh=FRESH, starts={"query": start}, run=RUN, reach=reach
+    )
 
 
 @pytest.fixture
@@ -60,25 +63,25 @@ def record_of(job: Path) -> JobRecord:
 def test_a_query_begins_with_its_start_and_nothing_else_behind_the_runs_before(job: Path) -> None:
     open_empty(opening(job))
     assert record_of(job).generation == 2
-    (place,) = open_job(job).queries()
+    (place,) = open_job(Folder.of(job)).queries()
     assert (place.start.generation, place.start.first_epoch) == (2, 0)
-    assert LocalStorage(place.folder).list("ledger/runs") == [entry("ledger/runs", 7).split("/")[-1]]
-    assert not (place.folder / "spark").exists()
-    assert LocalStorage(place.folder).read(START) is not None
-    assert goes_back(job, record_of(job), "query"), "its rows may come again"
-    assert was_opened(job, record_of(job), FRESH)
+    assert LocalStorage(place.folder.local()).list("ledger/runs") == [entry("ledger/runs", 7).split("/")[-1]]
+    assert not (place.folder / "spark").local().exists()
+    assert LocalStorage(place.folder.local()).read(START) is not None
+    assert goes_back(Folder.of(job), record_of(job), "query"), "its rows may come again"
+    assert was_opened(Folder.of(job), record_of(job), FRESH)
 
 
 @pytest.mark.parametrize("fatal", STEPS)
 def test_killed_behind_any_step_a_start_finds_the_old_generation_or_the_new_one_whole(job: Path, fatal: str) -> None:
     with pytest.raises(Killed):
         open_empty(opening(job, fatal))
-    settle(job)
+    settle(Folder.of(job))
     counts = fatal in ("restore.switched", "restore.renamed")
     assert record_of(job).generation == (2 if counts else 1)
-    (place,) = open_job(job).queries()
+    (place,) = open_job(Folder.of(job)).queries()
     assert place.start.generation == (2 if counts else 1)
-    assert was_opened(job, record_of(job), FRESH) == counts
+    assert was_opened(Folder.of(job), record_of(job), FRESH) == counts
     if not counts:  # the program is started again with the same wish
         open_empty(opening(job))
     assert record_of(job).generation == 2
@@ -90,23 +93,23 @@ def test_a_query_that_the_program_has_no_more_goes(job: Path) -> None:
         START, encode(Start(job_id=RECORD.job_id, generation=1, first_epoch=0, sources=("in",), sinks=("out",)))
     )
     open_empty(opening(job))
-    assert [place.uid for place in open_job(job).queries()] == ["query"]
+    assert [place.uid for place in open_job(Folder.of(job)).queries()] == ["query"]
 
 
 def test_once_under_one_id(job: Path) -> None:
-    first = fresh_target(FRESH, job, "job", record_of(job), Level.EXACTLY_ONCE)
+    first = fresh_target(FRESH, Folder.of(job), "job", record_of(job), Level.EXACTLY_ONCE)
     assert first is not None
     assert first.generation == 2
     open_empty(opening(job))
-    assert fresh_target(FRESH, job, "job", record_of(job), Level.EXACTLY_ONCE) is None
-    second = fresh_target(Fresh("second"), job, "job", record_of(job), Level.EXACTLY_ONCE)
+    assert fresh_target(FRESH, Folder.of(job), "job", record_of(job), Level.EXACTLY_ONCE) is None
+    second = fresh_target(Fresh("second"), Folder.of(job), "job", record_of(job), Level.EXACTLY_ONCE)
     assert second is not None
     assert (second.job_id, second.generation) == (RECORD.job_id, 3)
 
 
 def test_at_most_once_has_a_fresh_generation_at_every_start(job: Path) -> None:
     with pytest.raises(TidegateError) as caught:
-        fresh_target(FRESH, job, "job", record_of(job), Level.AT_MOST_ONCE)
+        fresh_target(FRESH, Folder.of(job), "job", record_of(job), Level.AT_MOST_ONCE)
     assert caught.value.code == "TG-LEVEL-REFUSED"
 
 
@@ -133,14 +136,14 @@ def test_what_is_decided_is_committed_before_the_new_generation_counts(tmp_path:
         begun_at=cast(Any, None),
         mode="append",
         sinks=sinks,
-        folder=killed.folder / "queries/counts/g2",
+        folder=Folder.of(killed.folder / "queries/counts/g2"),
         store=cast(Any, None),
         conf={},
     )
     found = killed.place.record
-    target = fresh_target(FRESH, killed.folder, "job", found, Level.EXACTLY_ONCE)
+    target = fresh_target(FRESH, Folder.of(killed.folder), "job", found, Level.EXACTLY_ONCE)
     assert target is not None
-    carry_out(FRESH, target, found, killed.folder, [plan], load_settings({}))
+    carry_out(FRESH, target, found, Folder.of(killed.folder), [plan], load_settings({}))
     assert killed.in_table() == killed.in_files() == sorted(numbers_of(0))
     assert [place.start.generation for place in killed.place.queries()] == [2]
     assert above_evidence(target, [plan], Level.EXACTLY_ONCE).generation == 2

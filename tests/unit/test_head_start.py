@@ -14,6 +14,7 @@ from tests.unit.test_standby import FakeDriver
 from tidegate.machine.class_archive import SUBMIT_OPTIONS
 from tidegate.spark.early_jvm import PYTHON, EarlyJvm, Surroundings, environment_of_a_jvm
 from tidegate.spark.jvm_output import QuietJvm
+from tidegate.storages.schemes import Folder
 from tidegate.supervise.head_start import HEAD_START, LONGEST_SECONDS, HeadStart
 from tidegate.supervise.line import TakeOver
 
@@ -38,7 +39,7 @@ class Started:
 def test_a_driver_whose_jvm_is_not_known_is_started_when_it_is_its_turn_and_runs_at_once(declared: bool):
     begun = Started()
     if declared:
-        begun.head_start.declared(JOB, own_jvm=False)
+        begun.head_start.declared(Folder.of(JOB), own_jvm=False)
     begun.head_start.look(0.0)
     assert begun.drivers == []
     assert begun.head_start.take().told == []
@@ -47,7 +48,7 @@ def test_a_driver_whose_jvm_is_not_known_is_started_when_it_is_its_turn_and_runs
 
 def test_the_next_driver_gets_ahead_near_the_end_of_the_pause_and_runs_when_the_pause_is_over():
     begun = Started()
-    begun.head_start.declared(JOB, own_jvm=True)
+    begun.head_start.declared(Folder.of(JOB), own_jvm=True)
     begun.head_start.look(LONGEST_SECONDS + 1)
     assert begun.drivers == []
     for left in (LONGEST_SECONDS, 1.0, 0.5):
@@ -61,14 +62,14 @@ def test_the_next_driver_gets_ahead_near_the_end_of_the_pause_and_runs_when_the_
 
 def test_a_driver_that_comes_without_a_pause_still_starts_its_jvm_while_it_imports():
     begun = Started()
-    begun.head_start.declared(JOB, own_jvm=True)
+    begun.head_start.declared(Folder.of(JOB), own_jvm=True)
     assert begun.head_start.take().told == [TakeOver()]
     assert begun.variables == [{HEAD_START: str(JOB)}]
 
 
 def test_one_that_dies_before_its_turn_is_no_failure_and_a_driver_without_a_head_start_follows():
     begun = Started()
-    begun.head_start.declared(JOB, own_jvm=True)
+    begun.head_start.declared(Folder.of(JOB), own_jvm=True)
     begun.head_start.look(0.0)
     begun.drivers[0].kill()
     driver = begun.head_start.take()
@@ -79,7 +80,7 @@ def test_one_that_dies_before_its_turn_is_no_failure_and_a_driver_without_a_head
 
 def test_a_long_pause_and_the_end_of_the_job_end_it():
     begun = Started()
-    begun.head_start.declared(JOB, own_jvm=True)
+    begun.head_start.declared(Folder.of(JOB), own_jvm=True)
     for end in (lambda: begun.head_start.look(60.0), begun.head_start.end):
         begun.head_start.look(0.0)
         end()

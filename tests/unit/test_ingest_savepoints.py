@@ -30,6 +30,7 @@ from tidegate.savepoints.restore import Restoring, prepare, settle
 from tidegate.savepoints.retained import as_savepoint, retained_in
 from tidegate.savepoints.take import RunningJob, take
 from tidegate.spark.sources.ingest import KeptInput, Trimmer
+from tidegate.storages.schemes import Folder
 
 QUERY = Query(job="job", job_id=RECORD.job_id, generation=1, uid="query", sources=("lines",), sinks=("out",))
 
@@ -105,7 +106,7 @@ def test_a_log_that_is_trimmed_between_the_queries_and_the_log_is_in_it_all_the_
     world = World(tmp_path)
 
     def hold_and_trim(query: RunningQuery, held: Path) -> DoneEpoch | None:
-        done = hold(query, held)
+        done = hold(query, Folder.of(held))
         world.log.trim(world.log.end)
         return done
 
@@ -259,14 +260,14 @@ def test_a_restore_that_was_not_finished_leaves_no_log(tmp_path: Path):
     world = World(tmp_path)
     wanted = restoring_into(tmp_path / "new", world.taken(), generation=1)
     prepare(wanted)
-    settle(tmp_path / "new")
+    settle(Folder.of(tmp_path / "new"))
     assert not (tmp_path / "new/ingest").exists()
 
 
 def test_a_retained_checkpoint_has_the_lines_behind_it(tmp_path: Path):
     world = World(tmp_path)
     retained = RetainedCheckpoints(
-        world.folder, "job", RECORD.job_id, [QueryFolder(QUERY, query_folder(world.folder))], 1
+        Folder.of(world.folder), "job", RECORD.job_id, [QueryFolder(QUERY, Folder.of(query_folder(world.folder)))], 1
     )
     retained.note("query")
     retained.write()
@@ -285,7 +286,7 @@ def test_the_log_is_not_trimmed_behind_a_retained_checkpoint_that_is_written_lat
     """Manifests are written beside the epochs, which do not wait for them."""
     world = World(tmp_path)
     retained = RetainedCheckpoints(
-        world.folder, "job", RECORD.job_id, [QueryFolder(QUERY, query_folder(world.folder))], 1
+        Folder.of(world.folder), "job", RECORD.job_id, [QueryFolder(QUERY, Folder.of(query_folder(world.folder)))], 1
     )
     retained.note("query")
     retained.write()
@@ -319,5 +320,5 @@ def test_a_file_of_the_part_that_was_altered_is_found_before_anything_is_changed
     first.path.write_bytes(first.path.read_bytes().replace(b"4", b"9"))
     assert [error.code for error in verify(savepoint)] == ["TG-SAVEPOINT-ALTERED"]
     assert code_of(lambda: restore(wanted)) == "TG-SAVEPOINT-ALTERED"
-    settle(tmp_path / "new")
+    settle(Folder.of(tmp_path / "new"))
     assert not (tmp_path / "new/ingest").exists()

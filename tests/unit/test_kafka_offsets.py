@@ -45,6 +45,7 @@ from tidegate.sources.kafka.source import (
 )
 from tidegate.sources.kafka.topics import FoundPartitions, PartitionEnd, TopicSelection
 from tidegate.spark.sources.kafka import KafkaMonitor, KafkaSource
+from tidegate.storages.schemes import Folder
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 
@@ -245,7 +246,7 @@ def test_an_epoch_has_no_more_rows_or_bytes_than_it_may(limit: dict[str, Any], r
 
 def test_how_long_an_epoch_took_in_sparks_log_sets_the_rows_of_the_next(tmp_path: Path):
     """Not when Spark asks again, which is the interval for an epoch of any length that fits."""
-    tempo, clock = Tempo(1.0, tmp_path), Clock()
+    tempo, clock = Tempo(1.0, Folder.of(tmp_path)), Clock()
     ends = finder(Cluster({A0: 1_000_000}), clock, tempo=tempo)
     first = ends.after(at(a0=0))
     assert first == at(a0=50_000)
@@ -269,7 +270,7 @@ def test_after_an_epoch_that_came_again_and_took_longer_than_the_timeout_epochs_
     """Its time counts from the run that has done it, not from the first try. One that only was cold tells nothing."""
     log = tmp_path / "spark"
     log.mkdir()
-    ends = finder(Cluster({A0: 1_000_000}), tempo=Tempo(1.0, log, timeout_seconds=10.0))
+    ends = finder(Cluster({A0: 1_000_000}), tempo=Tempo(1.0, Folder.of(log), timeout_seconds=10.0))
     assert ends.planned(at(a0=0), at(a0=50_000)), "by a new process, which has not given that end"
     note_epoch(log, 0, 500.0 + seconds)
     run = tmp_path / "ledger" / "runs" / "3"
@@ -280,10 +281,10 @@ def test_after_an_epoch_that_came_again_and_took_longer_than_the_timeout_epochs_
 
 
 def test_without_an_interval_or_a_log_nothing_adapts(tmp_path: Path):
-    for tempo in (None, Tempo(0.0, tmp_path)):
+    for tempo in (None, Tempo(0.0, Folder.of(tmp_path))):
         ends = finder(Cluster({A0: 1_000_000}), tempo=tempo)
         assert ends.after(at(a0=0)) == at(a0=1_000_000)
-    ends = finder(Cluster({A0: 1_000_000}), tempo=Tempo(1.0, tmp_path))
+    ends = finder(Cluster({A0: 1_000_000}), tempo=Tempo(1.0, Folder.of(tmp_path)))
     assert ends.after(at(a0=0)) == at(a0=50_000)
     assert ends.after(at(a0=50_000)) == at(a0=100_000), "Spark has cleaned its log up: nothing is learnt"
 

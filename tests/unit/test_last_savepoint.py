@@ -25,6 +25,7 @@ from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.take import HELD, STEPS, take, take_last
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,8 +58,10 @@ def test_one_of_the_end_is_the_same_in_whatever_order_the_queries_are_named(tmp_
     """The driver has them in the order of the program; the command, which takes what is missing, by their names."""
     job, into = write_job(tmp_path / "job"), tmp_path / "saved"
     (first,) = job.queries
-    shutil.copytree(first.folder, tmp_path / "job/queries/another/g1")
-    another = RunningQuery(replace(QUERY, uid="another"), tmp_path / "job/queries/another/g1", first.epochs_kept)
+    shutil.copytree(first.folder.local(), tmp_path / "job/queries/another/g1")
+    another = RunningQuery(
+        replace(QUERY, uid="another"), Folder.of(tmp_path / "job/queries/another/g1"), first.epochs_kept
+    )
     taken = take_last(replace(job, queries=[first, another]), "one", into)
     assert take_last(replace(job, queries=[another, first]), "one", into) == taken
 

@@ -17,6 +17,7 @@ from tidegate.sinks.sqlite.words import remedy_of
 from tidegate.spark.callbacks import is_no_refused_epoch
 from tidegate.spark.epoch_watch import EpochRefused
 from tidegate.spark.jvm_output import log_options, spark_log
+from tidegate.storages.schemes import Folder
 
 ERROR = TidegateError(
     Code.SINK_UNUSABLE, expected="a door", found="hush-hush-hush, a wall", where="here", next_step="go round"
@@ -74,8 +75,8 @@ def test_a_configuration_of_the_user_s_own_has_the_last_word(tmp_path: Path):
 
 
 def test_a_program_that_is_only_checked_logs_nothing_into_its_job(tmp_path: Path):
-    assert spark_log(tmp_path, {}) == tmp_path / "logs" / "spark.log"
-    assert tmp_path not in spark_log(tmp_path, {"TIDEGATE_CHECK_ONLY": "1"}).parents
+    assert spark_log(Folder.of(tmp_path), {}) == tmp_path / "logs" / "spark.log"
+    assert tmp_path not in spark_log(Folder.of(tmp_path), {"TIDEGATE_CHECK_ONLY": "1"}).parents
 
 
 def test_py4j_says_nothing_of_an_epoch_whose_error_ends_the_run():

@@ -17,6 +17,7 @@ from tidegate.savepoints.take import take
 from tidegate.spark.opens import Opens
 from tidegate.spark.restoring import open_restore
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 TOLD = RestoreOptions(
     claim=False, allow=False, allow_of=None, renamed=None, offsets_only=False, state_only=False, rewind=False
@@ -39,4 +40,4 @@ def test_a_start_that_its_supervisor_repeats_goes_on_although_a_link_leads_to_a_
     latest.unlink()
     latest.symlink_to(take(running, "second", into).folder)
     with ExitStack() as stack:
-        assert open_restore(wish, job, "job", Level.EXACTLY_ONCE, stack, Opens.RESTORE) is None
+        assert open_restore(wish, Folder.of(job), "job", Level.EXACTLY_ONCE, stack, Opens.RESTORE) is None

@@ -12,6 +12,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
 from tidegate.core.records import CheckpointRecord, Decided, FinishedThrough, SinkProgress, encode
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 QUERY = Query(job="job", job_id="0f1e2d3c", generation=1, uid="query", sources=("in",), sinks=("out",))
 
@@ -22,8 +23,8 @@ def ledger(tmp_path: Path) -> LocalStorage:
 
 
 def checkpoints(tmp_path: Path, retained: int) -> RetainedCheckpoints:
-    queries = [QueryFolder(QUERY, tmp_path / "queries" / "query" / "g1")]
-    return RetainedCheckpoints(tmp_path, "job", "0f1e2d3c", queries, retained)
+    queries = [QueryFolder(QUERY, Folder.of(tmp_path / "queries" / "query" / "g1"))]
+    return RetainedCheckpoints(Folder.of(tmp_path), "job", "0f1e2d3c", queries, retained)
 
 
 def finish(ledger: LocalStorage, epoch: int) -> None:
@@ -34,7 +35,7 @@ def finish(ledger: LocalStorage, epoch: int) -> None:
 
 
 def epochs(tmp_path: Path) -> dict[int, int]:
-    records = {number: read_retained(tmp_path, number) for number in retained_numbers(tmp_path)}
+    records = {number: read_retained(Folder.of(tmp_path), number) for number in retained_numbers(Folder.of(tmp_path))}
     return {number: record.queries[0].epoch for number, record in records.items() if record is not None}
 
 
@@ -99,8 +100,8 @@ def test_an_epoch_waits_for_one_file_however_many_queries_the_job_has(
     tmp_path: Path, ledger: LocalStorage, monkeypatch: pytest.MonkeyPatch
 ):
     idle = [Query(job="job", job_id="0f1e2d3c", generation=1, uid=f"idle-{n}", sources=(), sinks=()) for n in range(9)]
-    queries = [QueryFolder(each, tmp_path / "queries" / each.uid / "g1") for each in (QUERY, *idle)]
-    kept = RetainedCheckpoints(tmp_path, "job", "0f1e2d3c", queries, retained=1)
+    queries = [QueryFolder(each, Folder.of(tmp_path / "queries" / each.uid / "g1")) for each in (QUERY, *idle)]
+    kept = RetainedCheckpoints(Folder.of(tmp_path), "job", "0f1e2d3c", queries, retained=1)
     kept.look()
     finish(ledger, 0)
     asked: list[Path] = []
@@ -122,7 +123,7 @@ def test_a_manifest_says_where_everything_stands(tmp_path: Path, ledger: LocalSt
     finish(ledger, 1)
     kept.note("query")
     kept.write()
-    record = read_retained(tmp_path, 1)
+    record = read_retained(Folder.of(tmp_path), 1)
     assert isinstance(record, CheckpointRecord)
     [query] = record.queries
     assert (query.run, query.offsets, query.commits) == (4, b"offsets", b"commits")

@@ -11,12 +11,15 @@ from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.core.errors import TidegateError
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.retained import as_savepoint, retained_in
+from tidegate.storages.schemes import Folder
 
 
 def restored(job: Path, epochs_since: int, epochs_kept: int) -> Savepoint:
     """From the checkpoint of epoch 3, when the job has gone on since, and Spark has kept so many of its log."""
     write_job(job)
-    retained = RetainedCheckpoints(job, "job", RECORD.job_id, [QueryFolder(QUERY, query_folder(job))], 1)
+    retained = RetainedCheckpoints(
+        Folder.of(job), "job", RECORD.job_id, [QueryFolder(QUERY, Folder.of(query_folder(job)))], 1
+    )
     retained.note("query")
     retained.write()
     newest = 3 + epochs_since

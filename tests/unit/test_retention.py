@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.core.records import JobRecord, encode
+from tidegate.storages.schemes import Folder
 
 
 def test_all_that_a_job_would_go_on_from_goes_and_its_history_stays(tmp_path: Path):
@@ -14,6 +15,6 @@ def test_all_that_a_job_would_go_on_from_goes_and_its_history_stays(tmp_path: Pa
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "file").touch()
     forgotten: list[str] = []
-    delete_checkpoints(tmp_path, "0123abcd", forgotten.append)
+    delete_checkpoints(Folder.of(tmp_path), "0123abcd", forgotten.append)
     assert forgotten == ["0123abcd"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["history", "locks"]

@@ -29,6 +29,7 @@ from tidegate.savepoints.folder import (
 )
 from tidegate.savepoints.take import take
 from tidegate.storages.local import storage
+from tidegate.storages.schemes import Folder
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def beside(saved: Savepoint) -> list[str]:
 
 def code_of(saved: Savepoint, folder: Path) -> str:
     with pytest.raises(TidegateError) as raised:
-        claim(saved, RECORD, folder)
+        claim(saved, RECORD, Folder.of(folder))
     return raised.value.code
 
 
@@ -50,11 +51,11 @@ def test_the_folder_that_has_claimed_a_savepoint_may_ask_again_and_another_one_i
     saved: Savepoint, tmp_path: Path
 ):
     here, there = tmp_path / "here", tmp_path / "there"
-    assert against_claim(saved, RECORD, here) is None
-    claim(saved, RECORD, here)
-    claim(saved, RECORD, here)
+    assert against_claim(saved, RECORD, Folder.of(here)) is None
+    claim(saved, RECORD, Folder.of(here))
+    claim(saved, RECORD, Folder.of(here))
     assert code_of(saved, there) == "TG-SAVEPOINT-CLAIMED"
-    error = against_claim(saved, RECORD, there)
+    error = against_claim(saved, RECORD, Folder.of(there))
     assert error is not None
     assert (str(here) in error.found, RECORD.job_id in error.found, str(beside_name(saved)) in error.next_step) == (
         True,
@@ -75,8 +76,8 @@ def test_a_pod_that_was_killed_behind_its_claim_comes_back_under_another_host_na
     here = tmp_path / "here"
     for name in ("job-7d9f8-abcde", "job-7d9f8-vwxyz"):
         monkeypatch.setattr(savepoint_claim.socket, "gethostname", lambda name=name: name)
-        assert against_claim(saved, RECORD, here) is None
-        claim(saved, RECORD, here)
+        assert against_claim(saved, RECORD, Folder.of(here)) is None
+        claim(saved, RECORD, Folder.of(here))
     found = read_claim(saved)
     assert found is not None
     assert found.host == "job-7d9f8-abcde", "who came back writes nothing"
@@ -85,13 +86,13 @@ def test_a_pod_that_was_killed_behind_its_claim_comes_back_under_another_host_na
 def test_another_folder_of_the_same_path_and_host_name_is_another_one(saved: Savepoint, tmp_path: Path):
     """As two containers have it that were given one name: each has a disk of its own below the same path."""
     here = tmp_path / "here"
-    claim(saved, RECORD, here)
+    claim(saved, RECORD, Folder.of(here))
     here.rename(tmp_path / "the disk of the first container")
     assert code_of(saved, here) == "TG-SAVEPOINT-CLAIMED"
 
 
 def test_a_copy_of_the_folder_that_has_claimed_a_savepoint_is_refused(saved: Savepoint, tmp_path: Path):
-    claim(saved, RECORD, tmp_path / "here")
+    claim(saved, RECORD, Folder.of(tmp_path / "here"))
     shutil.copytree(tmp_path / "here", tmp_path / "copy")
     assert code_of(saved, tmp_path / "copy") == "TG-SAVEPOINT-CLAIMED"
 
@@ -100,11 +101,11 @@ def test_a_claim_of_an_older_release_knows_its_folder_by_path_and_host(
     saved: Savepoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     here = tmp_path / "here"
-    claim(saved, RECORD, here)
+    claim(saved, RECORD, Folder.of(here))
     found = read_claim(saved)
     assert found is not None
     beside_name(saved).write_bytes(encode(msgspec.structs.replace(found, token="")))
-    claim(saved, RECORD, here)
+    claim(saved, RECORD, Folder.of(here))
     monkeypatch.setattr(savepoint_claim.socket, "gethostname", lambda: "another")
     assert code_of(saved, here) == "TG-SAVEPOINT-CLAIMED"
 
@@ -119,16 +120,16 @@ def test_who_is_killed_between_the_token_of_its_folder_and_the_claim_claims_with
 
     monkeypatch.setattr(savepoint_claim, "_claim", killed)
     with pytest.raises(KeyboardInterrupt):
-        claim(saved, RECORD, here)
+        claim(saved, RECORD, Folder.of(here))
     monkeypatch.undo()
     (token,) = [path.read_bytes() for path in here.iterdir()]
     assert beside(saved) == []
-    claim(saved, RECORD, here)
+    claim(saved, RECORD, Folder.of(here))
     assert [path.read_bytes() for path in here.iterdir()] == [token]
 
 
 def test_a_savepoint_is_the_same_one_through_a_link(saved: Savepoint, tmp_path: Path):
-    claim(saved, RECORD, tmp_path / "here")
+    claim(saved, RECORD, Folder.of(tmp_path / "here"))
     link = tmp_path / "elsewhere" / "link"
     link.parent.mkdir()
     link.symlink_to(saved.folder)
@@ -140,7 +141,7 @@ def test_a_savepoint_on_a_disk_that_takes_no_claim_is_told_before_anything_is_co
     saved: Savepoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(savepoint_claim.os, "access", lambda folder, mode: folder != saved.folder.parent)
-    error = against_claim(saved, RECORD, tmp_path / "here")
+    error = against_claim(saved, RECORD, Folder.of(tmp_path / "here"))
     assert error is not None
     assert (error.code, "restore without --claim" in error.next_step) == ("TG-STORAGE-UNUSABLE", True)
     assert beside(saved) == []
@@ -152,7 +153,7 @@ def test_of_many_that_claim_it_at_once_one_has_it(saved: Savepoint, tmp_path: Pa
     def attempt(number: int) -> str:
         ready.wait()
         try:
-            claim(saved, RECORD, tmp_path / str(number))
+            claim(saved, RECORD, Folder.of(tmp_path / str(number)))
         except TidegateError as error:
             return error.code
         return "claimed"
@@ -170,7 +171,7 @@ def test_who_is_beaten_between_writing_a_claim_and_putting_it_is_told_by_whom(
 
     def beaten(temporary: Path, target: Path) -> None:
         monkeypatch.setattr(storage.os, "link", link)
-        claim(saved, RECORD, tmp_path / "here")
+        claim(saved, RECORD, Folder.of(tmp_path / "here"))
         link(temporary, target)
 
     monkeypatch.setattr(storage.os, "link", beaten)
@@ -179,22 +180,22 @@ def test_who_is_beaten_between_writing_a_claim_and_putting_it_is_told_by_whom(
 
 
 def test_a_claim_goes_with_its_savepoint_and_counts_for_no_other_one_of_its_name(saved: Savepoint, tmp_path: Path):
-    claim(saved, RECORD, tmp_path / "here")
+    claim(saved, RECORD, Folder.of(tmp_path / "here"))
     dispose(saved)
     assert list(saved.folder.parent.iterdir()) == []
 
     again = take(write_job(tmp_path / "job-2"), "one", tmp_path / "saved")
-    claim(again, RECORD, tmp_path / "here")
+    claim(again, RECORD, Folder.of(tmp_path / "here"))
     shutil.rmtree(again.folder)  # by somebody who does not know of claims
     third = take(write_job(tmp_path / "job-3"), "one", tmp_path / "saved")
     assert read_claim(third) is None
 
 
 def test_what_a_killed_claim_has_left_beside_the_savepoint_goes_with_the_next_one(saved: Savepoint, tmp_path: Path):
-    claim(saved, RECORD, tmp_path / "here")
+    claim(saved, RECORD, Folder.of(tmp_path / "here"))
     left = beside_name(saved)
     left.rename(left.with_name(f".{left.name}.1a2b3c4d.tidegate.tmp"))
-    claim(saved, RECORD, tmp_path / "here")
+    claim(saved, RECORD, Folder.of(tmp_path / "here"))
     assert beside(saved) == [CLAIM]
 
 
@@ -203,14 +204,14 @@ def test_a_claim_is_shown(saved: Savepoint, tmp_path: Path):
         return json.loads(tidegate("savepoint", "inspect", str(saved.folder), "--json")[1])["claimed_by"]
 
     assert shown() is None
-    claim(saved, RECORD, tmp_path / "here")
+    claim(saved, RECORD, Folder.of(tmp_path / "here"))
     claimed = shown()
     assert claimed is not None
     assert claimed.startswith(f"job {RECORD.name} in {tmp_path / 'here'} on ")
 
 
 def test_a_claim_that_cannot_be_read_hides_no_savepoint_and_goes_with_its_own(saved: Savepoint, tmp_path: Path):
-    claim(saved, RECORD, tmp_path / "here")
+    claim(saved, RECORD, Folder.of(tmp_path / "here"))
     beside_name(saved).write_bytes(b"torn")
     assert code_of(saved, tmp_path / "here") == "TG-RECORD-CORRUPT", "nobody goes on by it"
     other = take(write_job(tmp_path / "job"), "two", tmp_path / "saved")
@@ -248,7 +249,7 @@ def test_a_savepoint_that_goes_while_it_is_looked_at_is_disposed_of(saved: Savep
 
 
 def test_a_removal_that_was_killed_takes_the_claim_along_when_it_is_finished(saved: Savepoint, tmp_path: Path):
-    claim(saved, RECORD, tmp_path / "here")
+    claim(saved, RECORD, Folder.of(tmp_path / "here"))
     saved.folder.rename(saved.folder.with_name(f".{saved.folder.name}.trash"))
     assert finish_disposal(saved.folder)
     assert list(saved.folder.parent.iterdir()) == []

@@ -31,6 +31,7 @@ from tidegate.savepoints.take import take
 from tidegate.spark.opens import Opens
 from tidegate.spark.restoring import open_restore
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 ROOT = Path(__file__).parents[2]
 SWITCHED = RESTORE_POINTS[RESTORE_POINTS.index("restore.switched") :]
@@ -71,8 +72,8 @@ def test_a_generation_begins_behind_the_saved_epoch_with_everything_that_spark_g
     written = {"out": SinkProgress(epoch=3, digest="5d" * 32, generation=1)}
     assert finished == FinishedThrough(epoch=3, sinks=written), "what the first start behind it looks for in the sink"
     assert decode(Run, ledger.read(f"ledger/runs/{RUN.run}") or b"", "run") == RUN
-    assert (record_of(job).generation, newest_begun(job / "queries/query")) == (2, 2)
-    noted = read_restored(job, record_of(job))
+    assert (record_of(job).generation, newest_begun(Folder.of(job / "queries/query"))) == (2, 2)
+    noted = read_restored(Folder.of(job), record_of(job))
     assert noted is not None
     assert (noted.savepoint, noted.epochs) == (str(savepoint.folder), {"query": 3})
     assert contents(savepoint.folder) == before
@@ -99,7 +100,7 @@ def test_killed_at_any_step_the_old_generation_counts_or_the_new_one_and_a_secon
     command = [sys.executable, "-m", "tests.support.restored_job", str(job), str(savepoint.folder), step, link]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
     assert record_of(job).generation == (2 if step in SWITCHED else 1)
-    settle(job)  # as every start does
+    settle(Folder.of(job))  # as every start does
     assert contents(job / "queries/query/g1") == old
     left = sorted(path.name for path in (job / "queries/query").iterdir())
     assert left == (["g1", "g2"] if step in SWITCHED else ["g1"])
@@ -118,10 +119,10 @@ def test_a_start_without_the_savepoint_after_a_killed_restore_finds_nothing_of_i
     _, savepoint = saved_job(tmp_path)
     job = tmp_path / "new"
     prepare(restoring(job, savepoint, generation=1))
-    settle(job)
+    settle(Folder.of(job))
     assert contents(job) == {}
     LocalStorage(job).put_if_absent(JOB_RECORD, encode(RECORD))  # the first start of a job of generation 1
-    settle(job)
+    settle(Folder.of(job))
     assert list((job / "queries").iterdir()) == []
 
 
@@ -147,9 +148,9 @@ def test_a_query_that_goes_on_under_another_uid_is_left_by_its_old_one(tmp_path:
     job, savepoint = saved_job(tmp_path)
     restore(restoring(job, savepoint, uid="renamed"))
     assert [path.name for path in (job / "queries").iterdir()] == ["renamed"]
-    assert newest_begun(job / "queries/renamed") == 2
+    assert newest_begun(Folder.of(job / "queries/renamed")) == 2
     (job / "queries/query/g2").mkdir(parents=True)  # a query of the program has that uid now
-    settle(job)
+    settle(Folder.of(job))
     assert (job / "queries/query/g2").is_dir()
 
 
@@ -159,20 +160,20 @@ def test_what_was_allowed_at_a_restore_is_allowed_to_the_queries_that_the_progra
     """A query may have begun behind the savepoint, and be out of the program while the job goes back: nobody was told
     of its rows, neither then nor where it comes back."""
     job, savepoint = saved_job(tmp_path)
-    assert not goes_back(job, record_of(job), "query")
+    assert not goes_back(Folder.of(job), record_of(job), "query")
     renamed = replace(restoring(job, savepoint, uid="renamed"), rewind="monday")
     restore(replace(renamed, program=("renamed", "new")))
-    allowed = {uid: goes_back(job, record_of(job), uid) for uid in ("renamed", "new", "query", "younger")}
+    allowed = {uid: goes_back(Folder.of(job), record_of(job), uid) for uid in ("renamed", "new", "query", "younger")}
     assert allowed == {"renamed": True, "new": True, "query": False, "younger": False}
     restore(replace(restoring(job, savepoint, uid="renamed", generation=3), program=("renamed", "new")))
-    assert not goes_back(job, record_of(job), "new")
+    assert not goes_back(Folder.of(job), record_of(job), "new")
 
 
 def test_a_new_query_under_the_uid_of_a_renamed_one_may_go_back_as_it_was_told(tmp_path: Path):
     job, savepoint = saved_job(tmp_path)
     renamed = replace(restoring(job, savepoint, uid="renamed"), rewind="monday")
     restore(replace(renamed, program=("query", "renamed")))
-    assert goes_back(job, record_of(job), "query")
+    assert goes_back(Folder.of(job), record_of(job), "query")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +194,7 @@ def test_a_savepoint_that_is_not_as_it_was_taken_changes_nothing_of_the_job(
     with pytest.raises(TidegateError) as caught:
         restore(restoring(job, savepoint, link=link))
     assert (caught.value.code, caught.value.where) == (code, str(state))
-    settle(job)
+    settle(Folder.of(job))
     assert contents(job) == before
 
 
@@ -212,7 +213,7 @@ def test_a_job_that_comes_back_into_its_first_folder_opens_a_generation_above_al
     moved = replace(running(job), record=msgspec.structs.replace(RECORD, generation=4))
     back = Restore(str(take(moved, "back", tmp_path / "saved").folder))
     with ExitStack() as stack:
-        restore = open_restore(back, job, "job", Level.EXACTLY_ONCE, stack, Opens.RESTORE)
+        restore = open_restore(back, Folder.of(job), "job", Level.EXACTLY_ONCE, stack, Opens.RESTORE)
         assert restore is not None
         assert restore.target == msgspec.structs.replace(RECORD, generation=5)
 

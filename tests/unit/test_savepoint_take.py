@@ -24,6 +24,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import Savepoint, open_savepoint, savepoints_in, verify
 from tidegate.savepoints.take import HELD, STEPS, remove_held, take, take_last
+from tidegate.storages.schemes import Folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,7 +110,7 @@ def test_killed_at_any_step_it_is_whole_or_not_there_and_can_be_taken_again(tmp_
     found, wrong = savepoints_in(into)
     assert wrong == []
     assert [verify(each) for each in found] == ([[]] if step == "renamed" else [])
-    remove_held(tmp_path / "job")  # as the next start does
+    remove_held(Folder.of(tmp_path / "job"))  # as the next start does
     assert not (tmp_path / "job" / HELD).exists()
     assert contents(query_folder(tmp_path / "job")) == before
     savepoint = take(job, "fixed" if step == "renamed" else "another", into)

@@ -30,6 +30,7 @@ from tidegate.spark.clerk import Clerk
 from tidegate.spark.figures import Figures, JobFigures
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.savepointing import SavepointTaker, Taking
+from tidegate.storages.schemes import Folder
 
 
 def test_what_is_copied_when_the_job_ends_is_called_off_and_nothing_of_it_stays(tmp_path: Path):
@@ -69,7 +70,7 @@ def test_an_end_does_not_wait_for_a_disk_that_hangs_and_the_next_start_is_not_ha
     assert time.monotonic() - begun < BOUND_SECONDS / 2
     assert code_of(hung.result) == "TG-SAVEPOINT-CUT-OFF"
 
-    remove_held(tmp_path / "job")  # the next start
+    remove_held(Folder.of(tmp_path / "job"))  # the next start
     after = SavepointTaker(running(tmp_path / "job", new.reach), str(tmp_path / "saved"))
     another = after.begin("two", None)
     assert new.arrived.wait(BOUND_SECONDS)
@@ -240,7 +241,7 @@ MINE = Incarnation(host="here", process=7, started_at=1.0)
 
 
 def desk_of(folder: Path, saved: SavepointTaker) -> tuple[Clerk, Desk]:
-    clerk = Clerk(folder / "job", MINE, [])
+    clerk = Clerk(Folder.of(folder / "job"), MINE, [])
     clerk.begin(Standing(saved))  # type: ignore[arg-type]
     return clerk, Desk(folder / "job")
 
@@ -313,7 +314,7 @@ def hear(
     folder: Path, handle: Running, kind: Kind, *forgetful: str, form: SavepointFormat = SavepointFormat.NATIVE
 ) -> Answer | None:
     """What becomes of a request in some looks at the desk."""
-    clerk, desk = Clerk(folder / "job", MINE, forgetful), Desk(folder / "job")
+    clerk, desk = Clerk(Folder.of(folder / "job"), MINE, forgetful), Desk(folder / "job")
     clerk.begin(handle)  # type: ignore[arg-type]
     desk.ask(Request(id="one", kind=kind, to=MINE, asked_at=1.0, asked_by="a test", format=form))
     end = time.monotonic() + BOUND_SECONDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.checkpoints.undecided_state import clear_undecided_state
+from tidegate.storages.schemes import Folder
 
 
 def test_state_of_epochs_that_are_in_no_commit_log_goes_and_all_other_state_stays(tmp_path: Path) -> None:
@@ -18,11 +19,11 @@ def test_state_of_epochs_that_are_in_no_commit_log_goes_and_all_other_state_stay
         folder.mkdir(parents=True)
         for name in (*stays, *goes):
             (folder / name).touch()
-    clear_undecided_state(tmp_path)
+    clear_undecided_state(Folder.of(tmp_path))
     for folder in folders:
         assert sorted(path.name for path in folder.iterdir()) == sorted(stays)
 
 
 def test_a_checkpoint_without_state_is_left_alone(tmp_path: Path) -> None:
-    clear_undecided_state(tmp_path)
+    clear_undecided_state(Folder.of(tmp_path))
     assert list(tmp_path.iterdir()) == []

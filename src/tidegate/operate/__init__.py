@@ -114,7 +114,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BESIDE_TOPICS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "Beat", "Clearance", "Difference", "DoneCheckpoint",
-    "Ended", "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "JobClient", "JobHistory", "JobInfo", "JobView",
+    "Ended", "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "JobClient", "JobHistory", "JobInfo",
+    "JobView",
     "Kind", "Named", "Outcome", "QueryBeat", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails",
     "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Stage", "State", "Ticket",
     "TicketState", "TicketView", "Transactions", "Verdict", "Verified", "Waiting", "check_restore",

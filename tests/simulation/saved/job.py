@@ -43,6 +43,7 @@ from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restore_carried_out import carry_out
 from tidegate.spark.restoring import JobRestore, open_restore
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 QUERY = "query"
 _SETTINGS = Settings()
@@ -98,7 +99,7 @@ class SavedJob:
     def after_recovery(self) -> Generator[Do, Any, None]:
         place = self.folder / QUERIES / QUERY
         plan = self._plan(self.query)
-        yield Do("older generations", lambda: remove_older_generations(place, self.query, plan.sinks))
+        yield Do("older generations", lambda: remove_older_generations(Folder.of(place), self.query, plan.sinks))
 
     # --- a process ------------------------------------------------------------------------------------------
 
@@ -108,15 +109,15 @@ class SavedJob:
         self.starts += 1
         durable._settled.clear()  # pyright: ignore[reportPrivateUsage] (a new process knows nothing)
         self._watched.step()
-        remove_held(self.folder)
-        settle(self.folder)
+        remove_held(Folder.of(self.folder))
+        settle(Folder.of(self.folder))
         storage = LocalStorage(self.folder)
         data = storage.read(JOB_RECORD)
         record = JobRecord(name=self.name, job_id=next(_IDS), generation=1)
         if data is not None:
             record = decode(JobRecord, data, JOB_RECORD)
         with ExitStack() as aside:
-            restore = open_restore(wish, self.folder, self.name, Level.EXACTLY_ONCE, aside, Opens.RESTORE)
+            restore = open_restore(wish, Folder.of(self.folder), self.name, Level.EXACTLY_ONCE, aside, Opens.RESTORE)
             if restore is not None:
                 record = self._restored(restore)
         storage.put_if_absent(JOB_RECORD, encode(record))
@@ -170,8 +171,8 @@ class SavedJob:
         record = decode(JobRecord, LocalStorage(self.folder).read(JOB_RECORD) or b"", JOB_RECORD)
         query = self._query_of(record)
         kept = self.configuration.retain
-        running = RunningQuery(query, self._generation(record.generation), kept)
-        job = RunningJob(self.folder, record, [running])
+        running = RunningQuery(query, Folder.of(self._generation(record.generation)), kept)
+        job = RunningJob(Folder.of(self.folder), record, [running])
         return (take_last if last else take)(job, savepoint_id, self._root / "savepoints")
 
     def _restored(self, restore: JobRestore) -> JobRecord:
@@ -181,7 +182,9 @@ class SavedJob:
 
     def _plan_of(self, record: JobRecord) -> JobPlan:
         plans = (self._plan(self._query_of(record)),)
-        return JobPlan(record=record, folder=self.folder, session=_NO_SPARK, settings=_SETTINGS, queries=plans)
+        return JobPlan(
+            record=record, folder=Folder.of(self.folder), session=_NO_SPARK, settings=_SETTINGS, queries=plans
+        )
 
     # --- its parts ------------------------------------------------------------------------------------------
 
@@ -189,14 +192,14 @@ class SavedJob:
         query = replace(
             self.configuration.query, job=self.name, job_id=record.job_id, generation=record.generation, uid=QUERY
         )
-        return replace(query, may_repeat=goes_back(self.folder, record, QUERY))
+        return replace(query, may_repeat=goes_back(Folder.of(self.folder), record, QUERY))
 
     def _plan(self, query: Query) -> QueryPlan:
         sinks = {uid: PlanSink(self._open) for uid in query.sinks}
         return cast("QueryPlan", SimpleNamespace(query=query, sinks=sinks, rows=None, conf={}))
 
     def _generation(self, number: int) -> Path:
-        return generation_folder(self.folder / QUERIES / QUERY, number)
+        return generation_folder(Folder.of(self.folder / QUERIES / QUERY), number).local()
 
     def _open(self, identity: SinkIdentity) -> SimSink:
         def show(sink: str, epoch: int, rows: Rows) -> None:

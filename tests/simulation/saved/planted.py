@@ -26,6 +26,7 @@ from tidegate.spark import restore_carried_out, restore_judged, restoring
 from tidegate.spark.given_up import GivenUp
 from tidegate.spark.restoring import JobRestore
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +67,25 @@ _WAS_OPENED_FROM = restoring._was_opened_from  # pyright: ignore[reportPrivateUs
 
 
 def _same_generation(wish: Any, savepoint: Any, job: str, folder: Path, found: JobRecord | None) -> JobRecord:
-    return found or _TARGET(wish, savepoint, job, folder, found)
+    return found or _TARGET(wish, savepoint, job, Folder.of(folder), found)
 
 
 def _saved_id(wish: Any, savepoint: Any, job: str, folder: Path, found: JobRecord | None) -> JobRecord:
-    right = _TARGET(wish, savepoint, job, folder, found)
+    right = _TARGET(wish, savepoint, job, Folder.of(folder), found)
     return msgspec.structs.replace(right, job_id=savepoint.record.job_id)
 
 
 def _generation_of_savepoint(wish: Any, savepoint: Any, job: str, folder: Path, found: JobRecord | None) -> JobRecord:
-    right = _TARGET(wish, savepoint, job, folder, found)
+    right = _TARGET(wish, savepoint, job, Folder.of(folder), found)
     return msgspec.structs.replace(right, generation=savepoint.record.generation + 1)
 
 
 def _without_rewind(folder: Path, rewind: str, job_folder: Path, found: JobRecord) -> bool:
-    return rewind == "" and _WAS_OPENED_FROM(folder, rewind, job_folder, found)
+    return rewind == "" and _WAS_OPENED_FROM(folder, rewind, Folder.of(job_folder), found)
 
 
 def _newest_decided(running: RunningQuery) -> DoneEpoch | None:
-    ledger = LocalStorage(running.folder)
+    ledger = LocalStorage(running.folder.local())
     newest = max((int(name) for name in ledger.list(DECIDED)), default=-1)
     return done_epoch(running.query, ledger, FinishedThrough(epoch=newest)) if newest >= 0 else None
 

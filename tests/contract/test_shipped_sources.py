@@ -23,6 +23,7 @@ from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.options import FileOptions
 from tidegate.sources.files.reader import FileReader, Wait
 from tidegate.sources.logged import LineRows
+from tidegate.storages.schemes import Folder
 from tidegate.supervise.receiver import Peer as Server
 from tidegate.supervise.receiver import Receiver
 from tidegate.testing.contract_parts import SCHEMA
@@ -139,7 +140,7 @@ class FilesReading(SourceReading):
         return LocalFiles(self._root, FileSelection())
 
     def _opened(self, folder: Path, left_out: dict[str, SeenFile]) -> FileReader:
-        log = FileLog(folder, lambda uri: uri, "source files", 100)
+        log = FileLog(Folder.of(folder), lambda uri: uri, "source files", 100)
         numbers = [int(file.name) for file in folder.glob("[0-9]*")] if folder.exists() else []
         log.open(max(numbers, default=-1))
         options = FileOptions(settle_seconds=0.0)

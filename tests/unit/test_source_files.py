@@ -27,13 +27,14 @@ from tidegate.sources.files.names import why_unreadable
 from tidegate.sources.files.options import FileOptions
 from tidegate.sources.files.reader import FileReader, Wait
 from tidegate.sources.files.runs import ListRun, open_run
+from tidegate.storages.schemes import Folder
 
 MILLISECOND = 1_000_000
 
 
 def log_in(folder: Path, reached: int = -1) -> FileLog:
     folder.mkdir(parents=True, exist_ok=True)
-    log = FileLog(folder, lambda uri: uri.removeprefix("file:///in/"), "source files", lists_in_a_run=4)
+    log = FileLog(Folder.of(folder), lambda uri: uri.removeprefix("file:///in/"), "source files", lists_in_a_run=4)
     log.open(reached)
     return log
 
@@ -161,14 +162,15 @@ def test_an_altered_run_is_an_error_that_names_it(tmp_path: Path):
     data[200] ^= 1
     run.write_bytes(bytes(data))
     with pytest.raises(TidegateError, match="TG-RECORD-CORRUPT") as raised:
-        open_run(run)
+        open_run(Folder.of(tmp_path), run.name)
     assert raised.value.where == str(run)
 
 
 def test_an_empty_run_is_an_error_that_names_it(tmp_path: Path):
-    (tmp_path / "0-3").touch()
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "0-3").touch()
     with pytest.raises(TidegateError, match="TG-RECORD-CORRUPT"):
-        open_run(tmp_path / "0-3")
+        open_run(Folder.of(tmp_path), "0-3")
 
 
 def test_what_spark_s_own_source_has_read_is_known(tmp_path: Path):

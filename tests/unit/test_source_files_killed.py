@@ -21,6 +21,7 @@ from tidegate.sources.files.listing import LocalFiles
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.options import FileOptions
 from tidegate.sources.files.reader import FileReader, position_of
+from tidegate.storages.schemes import Folder
 
 _STEPS = 120
 
@@ -101,7 +102,7 @@ class Life:
         """A driver that is killed after so many steps; what it has in memory is gone."""
         newest = self.offsets[-1] if self.offsets else None
         committed = newest if newest is not None and self.commits == len(self.offsets) else None
-        log = FileLog(self.folder / "log", lambda uri: uri, "source", epochs_kept=3, lists_in_a_run=4)
+        log = FileLog(Folder.of(self.folder / "log"), lambda uri: uri, "source", epochs_kept=3, lists_in_a_run=4)
         log.open(-1 if newest is None else position_of(newest).logOffset)
         options = FileOptions(settle_seconds=0, max_files=self.chance.randrange(1, 4))
         reader = FileReader(options, LocalFiles(self.root, FileSelection()), log, "source", committed=committed)

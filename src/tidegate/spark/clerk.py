@@ -14,6 +14,7 @@ from tidegate.operate.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome
 from tidegate.operate.endings import EndMode
 from tidegate.operate.job_end import ANSWER, Wish
 from tidegate.operate.supervisor_lock import supervisor_of
+from tidegate.spark.rhythm import rhythm_of
 from tidegate.spark.savepoint_requests import (
     SavepointRequests,
     Word,
@@ -28,7 +29,6 @@ from tidegate.storages.schemes import Folder
 if TYPE_CHECKING:
     from tidegate.spark.live_job import LiveJob
 
-_LOOK_SECONDS = 0.2
 _REACHED = "everything the job had read is done"
 
 _ENDINGS: Mapping[Kind, EndMode] = {
@@ -50,7 +50,7 @@ class Clerk(Ticking):
     """
 
     def __init__(self, job_folder: Folder, mine: Incarnation, forgetful: Sequence[str]) -> None:
-        super().__init__("desk", _LOOK_SECONDS)
+        super().__init__("desk", rhythm_of(job_folder).desk)
         self._desk = Desk(job_folder)
         self._folder = job_folder
         self._mine = {mine}

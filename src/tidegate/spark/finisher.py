@@ -20,13 +20,12 @@ from tidegate.core.ledger import COMMITS, Query, entry
 from tidegate.core.records import Run
 from tidegate.operate.runner import Runner
 from tidegate.spark.epoch_watch import EpochRefused
+from tidegate.spark.rhythm import Rhythm
 from tidegate.spark.run_state import STREAM_IS_OVER
 from tidegate.spark.shared_state import SharedState
 from tidegate.storages.storage import Storage
 
 _LOG = logging.getLogger("tidegate")
-_COMMIT_POLL_SECONDS = 0.001
-_COMMIT_POLL_SECONDS_AT_MOST = 0.1
 _COMMIT_POLL_GROWTH = 1.05  # so a pause is about a twentieth of the time waited so far
 _LOOK_SECONDS = 0.05
 _RETRY_SECONDS_AT_MOST = 5.0
@@ -39,11 +38,12 @@ driver ends it 30 seconds after `stop_timeout`.
 class Finisher:
     """The finisher of one run. It has no run before it starts."""
 
-    def __init__(self, query: Query, runner: Runner, storage: Storage, shared: SharedState) -> None:
+    def __init__(self, query: Query, runner: Runner, storage: Storage, shared: SharedState, rhythm: Rhythm) -> None:
         self._query = query
         self._runner = runner
         self._storage = storage
         self._shared = shared
+        self._rhythm = rhythm
         self._thread: threading.Thread | None = None
 
     def begin(self, run: Run) -> None:
@@ -78,18 +78,18 @@ class Finisher:
         entry.
         """
         awaited = entry(COMMITS, epoch + 1)
-        pause = _COMMIT_POLL_SECONDS
+        pause = self._rhythm.commit_first
         shared = self._shared
         with shared.changed:
             while shared.state not in STREAM_IS_OVER:
                 if shared.prepared <= epoch:
                     shared.changed.wait()
-                    pause = _COMMIT_POLL_SECONDS
+                    pause = self._rhythm.commit_first
                 elif self._storage.look(awaited) is not None:
                     return True
                 else:
                     shared.changed.wait(pause)
-                    pause = min(pause * _COMMIT_POLL_GROWTH, _COMMIT_POLL_SECONDS_AT_MOST)
+                    pause = min(pause * _COMMIT_POLL_GROWTH, self._rhythm.commit_most)
         return False  # the finisher reads once more; a torn entry would stay for ever
 
     def _finish(self, run: Run) -> None:

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING
 from tidegate.core.effects import Happening
 from tidegate.core.happenings import EpochDone, TransactionRedone, TransactionsAborted
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.spark.rhythm import rhythm_of
 from tidegate.spark.ticking import Ticking
 from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.spark.live_job import LiveJob
 
-_WRITE_SECONDS = 1.0
-
 
 class Historian(Ticking):
     """Feeds `history/checkpoints`."""
 
     def __init__(self, job_folder: Folder) -> None:
-        super().__init__("history of checkpoints", _WRITE_SECONDS)
+        super().__init__("history of checkpoints", rhythm_of(job_folder).history)
         self._folder = job_folder
         self._history: CheckpointsHistory | None = None
         self._handle: LiveJob | None = None

@@ -22,7 +22,7 @@ from tidegate.spark.job_sources import JobSources
 from tidegate.spark.levels import leaves_evidence, levels_of
 from tidegate.spark.local_files import local_files_conf
 from tidegate.spark.operator_fingerprints import fingerprints_of
-from tidegate.spark.query_conf import STORES, partitions_of, query_conf
+from tidegate.spark.query_conf import REMOTE_FILES, STORES, partitions_of, query_conf
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.session import is_local
 from tidegate.spark.state.plan import operators_planned
@@ -47,7 +47,10 @@ def plan_job(job: DeclaredJob, record: JobRecord, sources: JobSources) -> JobPla
 def _conf(job: DeclaredJob) -> Mapping[str, str]:
     """Spark's settings for each query of the job. They are read once, because that takes several calls into the JVM."""
     partitions = partitions_of(job.settings, job.session, local=is_local(job.session))
-    return {**query_conf(job.settings, partitions), **local_files_conf(job.session)}
+    conf = query_conf(job.settings, partitions)
+    if not job.folder.is_local:
+        return {**conf, **REMOTE_FILES}
+    return {**conf, **local_files_conf(job.session)}
 
 
 def _plan(

@@ -1,4 +1,4 @@
-"""Writes the beat of a job: once a second, and when its state changes. No epoch waits for it."""
+"""Writes the beat of a job: regularly, and when its state changes. No epoch waits for it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tidegate.core.redaction import SECRETS
 from tidegate.operate.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, Wrong, write_beat
 from tidegate.settings.config import Settings
 from tidegate.spark.last_savepoint import LastSavepoint
+from tidegate.spark.rhythm import rhythm_of
 from tidegate.spark.ticking import Ticking
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from tidegate.spark.job_status import QueryStatus
     from tidegate.spark.live_job import LiveJob
 
-_BEAT_SECONDS = 1.0
 _RATE_SECONDS = 10.0
 
 
@@ -36,7 +36,7 @@ class Pulse(Ticking):
     """Writes the state of the job to `beat.json`."""
 
     def __init__(self, job_folder: Folder, job_id: str, settings: Sequence[ShownSetting]) -> None:
-        super().__init__("beat", _BEAT_SECONDS)
+        super().__init__("beat", rhythm_of(job_folder).beat)
         self.incarnation = Incarnation(host=socket.gethostname(), process=os.getpid(), started_at=time.time())
         self._folder = job_folder
         self._job_id = job_id

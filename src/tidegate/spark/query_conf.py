@@ -50,6 +50,9 @@ STORES: Mapping[Backend, StateStore] = {
     ),
 }
 
+REMOTE_FILES: Mapping[str, str] = {FILE_MANAGER_KEY: f"{_FILE_MANAGERS}.FileContextBasedCheckpointFileManager"}
+"""Where the checkpoint is not on a local disk: the rename of this manager is atomic on HDFS, and never overwrites."""
+
 NOT_COUNTED = {f"{_ROCKSDB}.trackTotalNumberOfRows": "false"}
 """For state that is copied or read, not for a query: a put does not first look for its key, and an opened store is not
 counted. A query counts the rows of such a snapshot when it opens it.

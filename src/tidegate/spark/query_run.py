@@ -68,6 +68,7 @@ from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.no_data import DueEpoch
 from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.rhythm import rhythm_of
 from tidegate.spark.run_failure import fail_with
 from tidegate.spark.run_progress import RunProgress
 from tidegate.spark.run_threads import RunThreads
@@ -110,7 +111,7 @@ class QueryRun:
         self._shared = shared = SharedState(EpochWatch(plan.timeout_seconds, plan.min_pause_seconds))
         self._thread = thread = StreamThread(plan, session, shared, self._keep_overdue)
         self._epochs = EpochThread(plan, self.runner, shared, thread, figures, plan.journal, self._opened)
-        self._finisher = Finisher(plan.query, self.runner, self._storage, shared)
+        self._finisher = Finisher(plan.query, self.runner, self._storage, shared, rhythm_of(plan.folder))
         self.threads = RunThreads(shared, thread, self._finisher)
         self.progress = RunProgress(plan, self.runner, self._storage, shared, thread, figures, listener)
 

@@ -1,4 +1,4 @@
-"""Writes the manifests of retained checkpoints beside a running job, a few times a second at most."""
+"""Writes the manifests of retained checkpoints beside a running job, regularly."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from tidegate.spark.ticking import Ticking
 if TYPE_CHECKING:
     from tidegate.spark.live_job import LiveJob
 
-_SECONDS_BETWEEN = 0.25
-
 
 class Retaining(Ticking):
     """Notes each done epoch at once, and writes the manifests of retained checkpoints in a separate thread.
@@ -25,8 +23,8 @@ class Retaining(Ticking):
     until the manifest is so old that it would be removed.
     """
 
-    def __init__(self, checkpoints: RetainedCheckpoints) -> None:
-        super().__init__("record of retained checkpoints", _SECONDS_BETWEEN)
+    def __init__(self, checkpoints: RetainedCheckpoints, every_seconds: float) -> None:
+        super().__init__("record of retained checkpoints", every_seconds)
         self._checkpoints = checkpoints
         self._unread: set[str] = set()
         """The queries with a done epoch that could not be noted."""

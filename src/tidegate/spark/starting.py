@@ -60,6 +60,7 @@ from tidegate.spark.query_conf import epochs_kept
 from tidegate.spark.restore_carried_out import carry_out
 from tidegate.spark.restoring import JobRestore, open_restore
 from tidegate.spark.retaining import Retaining
+from tidegate.spark.rhythm import rhythm_of
 from tidegate.spark.savepointing import SavepointTaker
 from tidegate.spark.session import lock_engine
 from tidegate.spark.start_checks import check_start
@@ -274,7 +275,8 @@ def _keeping(job: DeclaredJob, plan: JobPlan) -> Iterator[Companion]:
     if settings.checkpointing_mode is not Level.AT_MOST_ONCE:
         queries = [QueryFolder(each.query, each.folder) for each in plan.queries]
         retained = settings.checkpointing_retained
-        yield Retaining(RetainedCheckpoints(job.folder, job.name, record.job_id, queries, retained))
+        checkpoints = RetainedCheckpoints(job.folder, job.name, record.job_id, queries, retained)
+        yield Retaining(checkpoints, rhythm_of(job.folder).retained)
     if settings.checkpointing_retention is Retention.DELETE:
         yield Clearing(partial(delete_checkpoints, job.folder, record.job_id, partial(forget, job)))
 

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sources.files.lists import (
@@ -42,6 +40,7 @@ from tidegate.sources.files.runs import (
     stamp_of,
 )
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
 _NAMES_IN_MEMORY = 20_000
@@ -56,7 +55,7 @@ class FileLog:
     Call `open` first. One thread may write lists while another runs `settle_down`.
     """
 
-    folder: Path
+    folder: Folder
     name_of: Callable[[str], str]
     """The path below the root of a file that Spark's own source names by this URI."""
     where: str
@@ -97,7 +96,7 @@ class FileLog:
             if last <= reached:
                 continue
             if first <= reached:
-                part = open_run(self.folder / INDEX / name).up_to(reached)
+                part = open_run(self.folder, name).up_to(reached)
                 self._storage.replace(f"{INDEX}/{part.name}", part.to_bytes())
             self._storage.delete(f"{INDEX}/{name}")
         for name in self._storage.list(""):
@@ -136,7 +135,7 @@ class FileLog:
         spans = [parsed_name(name) or (0, -1) for name in self._run_names()]
         wanted = 0
         while fitting := [last for first, last in spans if first == wanted and last <= reached]:
-            yield open_run(self.folder / INDEX / f"{wanted}-{max(fitting)}")
+            yield open_run(self.folder, f"{wanted}-{max(fitting)}")
             wanted = max(fitting) + 1
 
     # --- names ---------------------------------------------------------------------------------------------
@@ -233,7 +232,7 @@ class FileLog:
 
     def _stored(self, run: ListRun) -> ListRun:
         self._storage.replace(f"{INDEX}/{run.name}", run.to_bytes())
-        return open_run(self.folder / INDEX / run.name)
+        return open_run(self.folder, run.name)
 
     # --- helpers -------------------------------------------------------------------------------------------
 
@@ -259,12 +258,10 @@ class FileLog:
         return [name for name in self._storage.list("") if (number := _number(name)) is not None and number <= covered]
 
     def _is_there(self, name: str) -> bool:
-        with suppress(OSError):
-            return (self.folder / name).exists()
-        return False
+        return self._storage.look(name) is not None
 
     def _where(self, name: str) -> str:
-        return f"{self.where}, {self.folder / name}"
+        return f"{self.where}, {self._storage.where(name)}"
 
     def _lacks(self, number: int) -> TidegateError:
         return self._corrupt(f"the list {number} of files that were read", "no such file", self._where(str(number)))

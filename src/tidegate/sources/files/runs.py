@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.core.json_formats import Flaw, HeaderLine, Unreadable
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 INDEX = "index"
 UNKNOWN = 0
@@ -123,11 +125,19 @@ def merged(older: ListRun, newer: ListRun) -> ListRun:
     )
 
 
-def open_run(path: Path) -> ListRun:
-    """Open the file of a run, mapped into memory. Raises RECORD_CORRUPT, RECORD_NEWER and OSError."""
-    first, last = parsed_name(path.name) or (0, -1)
-    is_empty = path.stat().st_size == 0  # nothing to map
-    data = memoryview(b"" if is_empty else cast("Any", np.memmap(path, np.uint8, "r")))
+def open_run(log: Folder, name: str) -> ListRun:
+    """Open the run of this name in a log. A file on a local disk is mapped into memory; any other one is read whole.
+    Raises RECORD_CORRUPT, RECORD_NEWER, storage errors and OSError.
+    """
+    storage = open_storage(log)
+    where = storage.where(f"{INDEX}/{name}")
+    if log.is_local:
+        path = Path(where)
+        is_empty = path.stat().st_size == 0  # nothing to map
+        data = memoryview(b"" if is_empty else cast("Any", np.memmap(path, np.uint8, "r")))
+    else:
+        data = memoryview(storage.read(f"{INDEX}/{name}") or b"")
+    first, last = parsed_name(name) or (0, -1)
     line, newline, _ = bytes(data[:_BEGIN]).partition(b"\n")
     count, rest = divmod(len(data) - _BEGIN, _ROW_BYTES)
     try:
@@ -136,7 +146,7 @@ def open_run(path: Path) -> ListRun:
             raise Unreadable(Flaw.FIELDS, f"rows of {_ROW_BYTES} bytes", f"{len(data)} bytes")
     except Unreadable as flaw:
         raise flaw.error(
-            str(path), "put the file back from a copy; do not delete it: it says which files were read"
+            where, "put the file back from a copy; do not delete it: it says which files were read"
         ) from None
     highs, lows, stamps = (np.frombuffer(data, np.uint64, count, _BEGIN + index * 8 * count) for index in range(3))
     return ListRun(first, last, highs, lows, stamps, np.frombuffer(data, np.uint32, count, _BEGIN + 24 * count))

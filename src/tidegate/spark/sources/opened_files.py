@@ -143,7 +143,7 @@ class OpenedFiles(OpenedSource):
         return self._source.rows
 
     def _reader(self, place: FilesPlace, where: str, tempo: Tempo, number: int) -> FileReader:
-        log = FileLog((tempo.log / SOURCES / str(number)).local(), place.name_of, where, self._ground.epochs_kept)
+        log = FileLog(tempo.log / SOURCES / str(number), place.name_of, where, self._ground.epochs_kept)
         newest, committed = _logged(tempo.log, number)
         log.open(-1 if newest is None else position_of(newest).logOffset)
         return FileReader(

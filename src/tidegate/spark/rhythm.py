@@ -1,0 +1,31 @@
+"""How often a job's threads look into its folder, or write what is only shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.storages.schemes import Folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm:
+    """Seconds between two looks or two writes of each thread. `commit_first` and `commit_most`: the first and the
+    longest pause of the finisher between two looks for Spark's commit entry of a prepared epoch.
+    """
+
+    beat: float
+    desk: float
+    history: float
+    retained: float
+    commit_first: float
+    commit_most: float
+
+
+_ON_A_DISK = Rhythm(beat=1.0, desk=0.2, history=1.0, retained=0.25, commit_first=0.001, commit_most=0.1)
+_BY_REQUESTS = Rhythm(beat=10.0, desk=5.0, history=10.0, retained=5.0, commit_first=0.02, commit_most=1.0)
+"""Where each look is a request to a server, an idle job sends at most 30 of them a minute, with those of its lease."""
+
+
+def rhythm_of(job_folder: Folder) -> Rhythm:
+    """The rhythm of a job in this folder."""
+    return _ON_A_DISK if job_folder.is_local else _BY_REQUESTS

@@ -82,8 +82,7 @@ def _has_begun(query_folder: Folder, number: int) -> bool:
 
 
 def _has_only_locks(storage: Storage, job: str) -> bool:
-    has_locks = any(name in LOCKS for name in storage.folders(job))
-    return has_locks and not _is_there(storage, f"{job}/{JOB_RECORD}")
+    return not _is_there(storage, f"{job}/{JOB_RECORD}") and any(name in LOCKS for name in storage.folders(job))
 
 
 def _is_there(storage: Storage, name: str) -> bool:

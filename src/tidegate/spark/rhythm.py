@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.storages.schemes import Folder
+from tidegate.storages.schemes import Folder, Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,6 @@ _BY_REQUESTS = Rhythm(beat=10.0, desk=5.0, history=10.0, retained=5.0, commit_fi
 """Where each look is a request to a server, an idle job sends at most 30 of them a minute, with those of its lease."""
 
 
-def rhythm_of(job_folder: Folder) -> Rhythm:
+def rhythm_of(job_folder: Where) -> Rhythm:
     """The rhythm of a job in this folder."""
-    return _ON_A_DISK if job_folder.is_local else _BY_REQUESTS
+    return _ON_A_DISK if Folder.of(job_folder).is_local else _BY_REQUESTS

@@ -170,10 +170,11 @@ _table_lock = threading.Lock()
 
 def _held_here(path: Path) -> DriverLock | None:
     """The lock that this process holds on `path`. Does not open the file."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
+    with Trust().over(path, "look at a lock"):
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            return None
     lock = _table.get((status.st_dev, status.st_ino))
     return lock if lock is not None and lock.holder.process == os.getpid() else None
 

@@ -1,0 +1,27 @@
+"""Two queries whose checkpoints are on the storage of the second argument: a count of words, and their lines."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from tests.support.session import small_session
+from tidegate import FileSink, FileSource, Job, SQLiteSink
+
+
+def main(folder: Path, checkpoints: str) -> None:
+    spark = small_session()
+    job = Job("words", spark=spark, checkpointing_dir=checkpoints, checkpointing_interval=0, lease_timeout="3s")
+    lines = job.source("lines", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
+    counts = lines.groupBy("value").count()
+    job.query("counts", counts, sinks=[FileSink("files", folder / "out", format="json")], mode="update")
+    lucky = F.udf(random.random, "double").asNondeterministic()
+    job.query("lines", lines.withColumn("lucky", lucky()), sinks=[SQLiteSink("table", folder / "out.db", table="t")])
+    job.run(until="caught-up")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

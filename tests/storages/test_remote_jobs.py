@@ -1,0 +1,69 @@
+"""Jobs whose checkpoints are not on a disk: killed at the steps that matter, they stay exact."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.driver import Driver
+from tests.support.hdfs import HdfsServer
+from tidegate import operate
+from tidegate.operate import State
+
+PROGRAM = Path(__file__).with_name("remote_program.py")
+FILES = 4
+
+
+@pytest.mark.timeout(400)
+def test_a_job_with_its_checkpoints_on_hdfs_stays_exact_when_its_driver_is_killed(
+    hdfs: HdfsServer, tmp_path: Path
+) -> None:
+    stays_exact(tmp_path, f"{hdfs.uri}/{tmp_path.name}/checkpoints")
+
+
+def stays_exact(folder: Path, checkpoints: str) -> None:
+    write_input(folder)
+    for failpoint in ("prepared.before@0", "decided.before@1", "commit.after@2"):
+        die(folder, checkpoints, failpoint)
+    with Driver(PROGRAM, str(folder), checkpoints, log=folder / "log") as driver:
+        assert driver.wait() == 0, driver.tail()
+    assert counts(folder) == [{"sea": 2 * (number + 1), "bay": number + 1} for number in range(FILES)]
+    assert lines(folder) == sorted(["sea", "sea", "bay"] * FILES)
+    (job,) = operate.jobs(checkpoints)
+    assert (job.name, job.state) == ("words", State.FINISHED)
+    info = operate.open(checkpoints, "words").info()
+    assert {query.uid: query.finished for query in info.queries} == {"counts": FILES - 1, "lines": FILES - 1}
+    assert info.retained, "there is a retained checkpoint"
+
+
+def write_input(folder: Path) -> None:
+    (folder / "in").mkdir()
+    for number in range(FILES):
+        file = folder / "in" / f"{number}.txt"
+        file.write_text("sea\nbay\nsea\n")
+        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))  # Spark reads files in the order of their times
+
+
+def die(folder: Path, checkpoints: str, failpoint: str) -> None:
+    with Driver(
+        PROGRAM, str(folder), checkpoints, log=folder / "log", failpoints=f"{failpoint}=crash"
+    ) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.tail()
+
+
+def counts(folder: Path) -> list[dict[str, int]]:
+    """The counts of each epoch, which are all different, by their size."""
+    rows = [json.loads(line) for file in (folder / "out").glob("*.json") for line in file.read_text().splitlines()]
+    by_word = {word: sorted(row["count"] for row in rows if row["value"] == word) for word in ("sea", "bay")}
+    return [{"sea": sea, "bay": bay} for sea, bay in zip(by_word["sea"], by_word["bay"], strict=True)]
+
+
+def lines(folder: Path) -> list[str]:
+    with closing(sqlite3.connect(folder / "out.db")) as database:
+        return sorted(value for (value,) in database.execute("SELECT value FROM t"))

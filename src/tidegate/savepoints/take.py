@@ -157,7 +157,10 @@ def check_form(job: RunningJob, form: SavepointFormat) -> None:
 
 
 def check_folder(job: RunningJob, into: Path) -> None:
-    """Create the folder; raise a storage error if savepoints cannot be written there."""
+    """Create the folder; raise a storage error if savepoints cannot be written there. Raises STORAGE_LOCAL_ONLY for a
+    job whose own folder is not on a local disk.
+    """
+    job.folder.local()
     scratch = into / f".savepoint-{job.record.job_id}-{secrets.token_hex(4)}{_PARTIAL}"
     with Trust().over(into, "take a savepoint"):
         ensure_folder(into)

@@ -16,6 +16,7 @@ from tidegate.settings.kinds import (
     COUNT_FROM_1,
     DURATION,
     FLAG,
+    FOLDER,
     LEVEL,
     LOCAL_FOLDER,
     RETENTION,
@@ -74,7 +75,7 @@ class Settings:
 
     checkpointing_dir: str = _setting(
         "checkpointing.dir",
-        LOCAL_FOLDER,
+        FOLDER,
         "./.tidegate",
         "folder for all durable files of jobs: each job has a folder with its name, so that a program can resume",
         flink=("execution.checkpointing.dir", "state.checkpoints.dir"),

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level, read_level
+from tidegate.storages.schemes import Folder, Scheme
 
 ValueT = TypeVar("ValueT")
 
@@ -117,6 +119,17 @@ def _local_folder(value: object) -> str:
     if not path.strip() or "\0" in path or "://" in path:
         raise ValueError
     return path
+
+
+def _folder(value: object) -> str:
+    """A path like that of `_local_folder`, or the URI of a folder of another storage, with its server or bucket."""
+    if not isinstance(value, str) or "://" not in value or value.startswith("file:///"):
+        return _local_folder(value)
+    try:
+        folder = Folder.of(value)
+    except TidegateError:
+        raise ValueError from None
+    return str(folder)
 
 
 def _path_text(value: object) -> str:
@@ -234,6 +247,7 @@ DURATION = SettingKind(
     "a duration such as 500ms, 1s, 10min, or a number of seconds", _seconds, _duration_text, "milliseconds"
 )
 LOCAL_FOLDER = SettingKind("the path of a folder on a local disk", _local_folder)
+FOLDER = SettingKind(f"a path, or a URI of a storage ({', '.join(f'{each.value}:' for each in Scheme)})", _folder)
 FLAG = SettingKind("true or false", _flag, lambda value: str(value).lower())
 COUNT_FROM_0 = SettingKind("a whole number, 0 or more", _count(0))
 COUNT_FROM_1 = SettingKind("a whole number, 1 or more", _count(1))

@@ -46,6 +46,8 @@ def test_a_machine_where_all_is_well(tmp_path: Path) -> None:
         "user",
         "Spark",
         "extra kafka",
+        "extra hdfs",
+        "extra s3",
         "settings",
         "storage",
         "locks",

@@ -47,13 +47,13 @@ def write_input(folder: Path) -> None:
     for number in range(FILES):
         file = folder / "in" / f"{number}.txt"
         file.write_text("sea\nbay\nsea\n")
-        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))  # Spark reads files in the order of their times
+        os.utime(
+            file, (1_700_000_000 + number, 1_700_000_000 + number)
+        )  # Spark reads files in the order of their times
 
 
 def die(folder: Path, checkpoints: str, failpoint: str) -> None:
-    with Driver(
-        PROGRAM, str(folder), checkpoints, log=folder / "log", failpoints=f"{failpoint}=crash"
-    ) as driver:
+    with Driver(PROGRAM, str(folder), checkpoints, log=folder / "log", failpoints=f"{failpoint}=crash") as driver:
         assert driver.wait() == -signal.SIGKILL, driver.tail()
 
 

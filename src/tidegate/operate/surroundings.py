@@ -105,22 +105,21 @@ def _storage(folder: Folder) -> Iterator[Finding]:
     """Tested in a scratch folder in the folder of the checkpoints; the scratch folder is removed."""
     if not folder.is_local:
         with _scratch(folder) as scratch:
-            yield from _trials(folder, scratch)
+            yield from _trials(folder, scratch, None)
         return
     path = folder.local()
     there = next(path for path in (path, *path.parents) if path.is_dir())
     try:
         with _scratch(Folder.of(there)) as scratch:
             scratch.local().mkdir()
-            yield from _trials(folder, scratch)
-            yield _locks(folder, scratch)
-        yield _space(there)
+            yield from _trials(folder, scratch, there)
     except OSError as error:
         found = f"{there}: {error.strerror or error}"
         yield failed("storage", found, "give this user the right to write there, or name another checkpointing.dir")
 
 
-def _trials(folder: Folder, scratch: Folder) -> Iterator[Finding]:
+def _trials(folder: Folder, scratch: Folder, there: Path | None) -> Iterator[Finding]:
+    """`there`: the folder on the disk in which the scratch folder is; None on another storage."""
     broken = check_storage(open_storage(scratch))
     if broken is not None:
         yield from failed_by("storage", broken)
@@ -140,6 +139,9 @@ def _trials(folder: Folder, scratch: Folder) -> Iterator[Finding]:
         yield ok("storage", measured)
     else:
         yield warn("storage", measured, "an epoch syncs about ten records: choose a faster disk, or a longer interval")
+    if there is not None:
+        yield _locks(folder, scratch)
+        yield _space(there)
     yield _clock(scratch)
 
 

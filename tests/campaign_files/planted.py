@@ -57,8 +57,9 @@ def _names(log: FileLog) -> dict[str, list[tuple[int, int]]]:
 
 
 def _early(log: FileLog) -> Path:
-    log.folder.mkdir(parents=True, exist_ok=True)
-    return log.folder / ".early"
+    folder = log.folder.local()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / ".early"
 
 
 def _fastest_query_is_enough() -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from tidegate import TidegateError
 from tidegate.sources.files.lists import Listed, decode, digest_of, encode, is_of_spark
+from tidegate.sources.files.runs import INDEX as INDEX_FOLDER
 from tidegate.sources.files.runs import UNKNOWN, ListRun, key_of, open_run, stamp_of
+from tidegate.storages.schemes import Folder
 
 FOLDER = Path(__file__).parent / "v1"
 LIST = (FOLDER / "file-list.entry").read_bytes()
@@ -70,10 +72,11 @@ def reader_of_index(folder: Path) -> Callable[[bytes], object]:
 
 
 def run_of(data: bytes, folder: Path) -> ListRun:
-    path = folder / "3-5"
+    path = folder / INDEX_FOLDER / "3-5"
+    path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)  # a run that is mapped is never written again
     path.write_bytes(data)
-    return open_run(path)
+    return open_run(Folder.of(folder), path.name)
 
 
 def found(run: ListRun) -> dict[str, list[tuple[int, int]]]:

@@ -108,7 +108,9 @@ def test_folders() -> None:
     assert read_settings({"checkpointing_dir": Path("a") / "b"}, {}).checkpointing_dir == "a/b"
 
 
-@pytest.mark.parametrize("value", ["", " ", "s3://bucket/x", "hdfs://host/x", "file://host/x", "a\0b", 3, b"x", None])
+@pytest.mark.parametrize(
+    "value", ["", " ", "ftp://host/x", "s3://key:secret@bucket/x", "file://host/x", "a\0b", 3, b"x", None]
+)
 def test_what_is_no_folder(value: object) -> None:
     assert refused({"checkpointing_dir": value}).code == Code.SETTING_VALUE.label
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.s3 import S3Server
+from tests.support.s3 import S3Server, environment, plain_client, set_environment
 from tidegate.core.records import JournalRef
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
@@ -28,6 +29,36 @@ class TestS3Storage(StorageContract):
     @pytest.fixture(autouse=True)
     def _server(self, s3: S3Server) -> None:
         self.root = s3.folder()
+
+    def open(self) -> Storage:
+        return open_storage(self.root)
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[None]:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        endpoint = "http://{}:{}".format(*server.get_host_and_port())
+        with set_environment(environment(endpoint, "key", "secret")):
+            plain_client(endpoint, "key", "secret").create_bucket(Bucket="moto-tests")
+            yield
+    finally:
+        server.stop()
+
+
+@pytest.mark.more
+class TestMotoStorage(StorageContract):
+    """Another server, with other answers: by its own code, in this process."""
+
+    races = 5
+    many = 1003
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, moto: None) -> None:
+        self.root = Folder.of(f"s3://moto-tests/{secrets.token_hex(4)}")
 
     def open(self) -> Storage:
         return open_storage(self.root)

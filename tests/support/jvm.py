@@ -2,7 +2,7 @@
 
 One tier of compilation and the simplest collector halve that; an archive of Spark's classes, as `tidegate warm-up`
 makes it, halves the rest. `python -m tests.support.jvm` makes the archive, where there is none for this Java and this
-Spark; `./dev test` calls it. It also downloads the jar of the HDFS server of tests.
+Spark; `./dev test` calls it. It also downloads the jar of the HDFS server of tests, and Spark's connector for S3.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tests.house.repository import ROOT
 from tidegate.core.errors import TidegateError
 from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_file, options_to_use
 from tidegate.machine.jars import Bundle, fetched
+from tidegate.machine.s3a import S3A
 
 HDFS_VERSION = "3.5.0"
 """The version of the Hadoop client in pyspark's jars, which are the rest of the server's class path."""
@@ -53,10 +54,11 @@ def main() -> int:
 def _fetch_servers() -> None:
     """A server that cannot be had fails no other test: the fixture of its tests skips them, or fails where CI is
     set."""
-    try:
-        fetched(HDFS, lambda line: print(line, file=sys.stderr))
-    except TidegateError as error:
-        print(error, file=sys.stderr)
+    for bundle in (HDFS, S3A):
+        try:
+            fetched(bundle, lambda line: print(line, file=sys.stderr))
+        except TidegateError as error:
+            print(error, file=sys.stderr)
 
 
 def _make_archive() -> int:

@@ -22,7 +22,8 @@ _EVERYTHING = ("*", "*")
 @dataclass(frozen=True, slots=True)
 class Bundle:
     """A group of jars that are downloaded together: the Maven module, and the jar whose presence shows that they are
-    complete. `with_dependencies`: False for exactly the jars of the modules.
+    complete. `with_dependencies`: False for exactly the jars of the modules. `without`: dependencies to leave out,
+    pairs (group, name), where `*` is every name: Spark has them, or nothing needs them.
     """
 
     title: str
@@ -30,14 +31,15 @@ class Bundle:
     modules: tuple[tuple[str, str, str], ...]
     proof: str
     with_dependencies: bool = True
+    without: tuple[tuple[str, str], ...] = ()
 
     def left_out_of(self, group: str, name: str) -> list[tuple[str, str]]:
         """Dependencies of the given module to exclude, pairs (group, name): all of them, or those of which the bundle
-        names its own version.
+        names its own version, and those to leave out.
         """
         if not self.with_dependencies:
             return [_EVERYTHING]
-        return [module[:2] for module in self.modules if module[:2] != (group, name)]
+        return [*(module[:2] for module in self.modules if module[:2] != (group, name)), *self.without]
 
 
 def fetched(bundle: Bundle, tell: Callable[[str], None]) -> Path:

@@ -20,6 +20,10 @@ FIRST_PATIENCE_SECONDS = 5.0
 _CONNECT_SECONDS = 5.0
 _READ_SECONDS = 30.0
 _CONNECTIONS_AT_MOST = 32
+_NO_REGION = "aws-global"  # what boto3 calls a region that was not set
+_JAVA_CREDENTIALS = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+"""Variables, web identity, the profile, the container, the instance. Hadoop's own list lacks the second and third."""
+
 _OF_AWS = (".amazonaws.com", ".amazonaws.com.cn")
 
 
@@ -28,8 +32,9 @@ class S3Connection:
     profile, web identity, the instance.
     """
 
-    def __init__(self, client: S3Client) -> None:
+    def __init__(self, client: S3Client, *, has_own_endpoint: bool) -> None:
         self.client = client
+        self._has_own_endpoint = has_own_endpoint
         self._has_answered = False
 
     def note_answer(self) -> None:
@@ -41,6 +46,21 @@ class S3Connection:
         """How long a request is repeated that fails for a moment."""
         return PATIENCE_SECONDS if self._has_answered else FIRST_PATIENCE_SECONDS
 
+    def hadoop_settings(self) -> dict[str, str]:
+        """The same endpoint and region for Hadoop's connector, and a chain of credentials as long as boto3's."""
+        settings = {"aws.credentials.provider": _JAVA_CREDENTIALS}
+        region = self.client.meta.region_name
+        if region and region != _NO_REGION:
+            settings["endpoint.region"] = region
+        if self._has_own_endpoint:
+            endpoint = self.client.meta.endpoint_url
+            settings |= {
+                "endpoint": endpoint,
+                "path.style.access": "true",
+                "connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
+            }
+        return {f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()}
+
 
 def connection() -> S3Connection:
     """The connection for AWS's variables as they are now. Made once in each process: none is used over a fork."""
@@ -48,7 +68,7 @@ def connection() -> S3Connection:
     with _made.lock:
         found = _made.connections.get(key)
         if found is None:
-            found = _made.connections[key] = S3Connection(_client())
+            found = _made.connections[key] = _connected()
     return found
 
 
@@ -68,7 +88,7 @@ _made = _Made()
 os.register_at_fork(after_in_child=_made.forget)
 
 
-def _client() -> S3Client:
+def _connected() -> S3Connection:
     """Path style where an endpoint is set, unless the profile names a style: few servers have a name for each bucket.
 
     The client itself repeats nothing: a write that decides something is looked at before it is tried again.
@@ -94,9 +114,11 @@ def _client() -> S3Client:
         return session.client("s3", region_name=os.environ.get("AWS_REGION") or None, config=config)  # pyright: ignore[reportUnknownMemberType]
 
     found = client(config)
-    if (urlsplit(found.meta.endpoint_url).hostname or "").endswith(_OF_AWS) or _names_style(core):
-        return found
-    return client(config.merge(Config(s3={"addressing_style": "path"})))
+    if (urlsplit(found.meta.endpoint_url).hostname or "").endswith(_OF_AWS):
+        return S3Connection(found, has_own_endpoint=False)
+    if not _names_style(core):
+        found = client(config.merge(Config(s3={"addressing_style": "path"})))
+    return S3Connection(found, has_own_endpoint=True)
 
 
 def _names_style(core: Session) -> bool:

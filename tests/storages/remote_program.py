@@ -19,7 +19,7 @@ def main(folder: Path, checkpoints: str) -> None:
     counts = lines.groupBy("value").count()
     job.query("counts", counts, sinks=[FileSink("files", folder / "out", format="json")], mode="update")
     lucky = F.udf(random.random, "double").asNondeterministic()
-    job.query("lines", lines.withColumn("lucky", lucky()), sinks=[SQLiteSink("table", folder / "out.db", table="t")])
+    job.query("drawn", lines.withColumn("lucky", lucky()), sinks=[SQLiteSink("table", folder / "out.db", table="t")])
     job.run(until="caught-up")
 
 

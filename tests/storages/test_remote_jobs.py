@@ -6,18 +6,21 @@ import json
 import os
 import signal
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.support.driver import Driver
+from tests.support.driver import HOLD_SECONDS, Driver
 from tests.support.hdfs import HdfsServer
+from tests.support.today import sampled
 from tidegate import operate
 from tidegate.operate import State
 
 PROGRAM = Path(__file__).with_name("remote_program.py")
 FILES = 4
+PAUSED_BEFORE = ("prepared.before@1", "decision.before@1", "commit.before@1")
 
 
 @pytest.mark.timeout(400)
@@ -27,19 +30,49 @@ def test_a_job_with_its_checkpoints_on_hdfs_stays_exact_when_its_driver_is_kille
     stays_exact(tmp_path, f"{hdfs.uri}/{tmp_path.name}/checkpoints")
 
 
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in PAUSED_BEFORE]))
+def test_a_driver_that_is_paused_for_longer_than_its_lease_changes_nothing_when_it_wakes_up(
+    hdfs: HdfsServer, tmp_path: Path, point: str
+) -> None:
+    checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
+    write_input(tmp_path)
+    with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "paused", failpoints=f"{point}=pause") as paused:
+        wait_until_stopped(paused.process.pid)
+        with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "log") as successor:
+            assert successor.wait() == 0, successor.tail()
+        is_exact(tmp_path)
+        os.kill(paused.process.pid, signal.SIGCONT)
+        assert paused.wait() == 1, paused.tail()
+        assert any(code in paused.tail() for code in ("TG-LEASE-LOST", "TG-DRIVER-ALIVE", "TG-RUN-"))
+    is_exact(tmp_path)
+
+
 def stays_exact(folder: Path, checkpoints: str) -> None:
     write_input(folder)
-    for failpoint in ("prepared.before@0", "decided.before@1", "commit.after@2"):
+    for failpoint in ("prepared.before@0", "decision.before@1", "commit.after@2"):
         die(folder, checkpoints, failpoint)
     with Driver(PROGRAM, str(folder), checkpoints, log=folder / "log") as driver:
         assert driver.wait() == 0, driver.tail()
-    assert counts(folder) == [{"sea": 2 * (number + 1), "bay": number + 1} for number in range(FILES)]
-    assert lines(folder) == sorted(["sea", "sea", "bay"] * FILES)
+    is_exact(folder)
     (job,) = operate.jobs(checkpoints)
     assert (job.name, job.state) == ("words", State.FINISHED)
     info = operate.open(checkpoints, "words").info()
-    assert {query.uid: query.finished for query in info.queries} == {"counts": FILES - 1, "lines": FILES - 1}
+    assert {query.uid: query.finished for query in info.queries} == {"counts": FILES - 1, "drawn": FILES - 1}
     assert info.retained, "there is a retained checkpoint"
+
+
+def is_exact(folder: Path) -> None:
+    assert counts(folder) == [{"sea": 2 * (number + 1), "bay": number + 1} for number in range(FILES)]
+    assert lines(folder) == sorted(["sea", "sea", "bay"] * FILES)
+
+
+def wait_until_stopped(process: int) -> None:
+    """Until SIGSTOP has stopped it."""
+    end = time.monotonic() + HOLD_SECONDS
+    while Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < end, "it was not stopped"
+        time.sleep(0.05)
 
 
 def write_input(folder: Path) -> None:

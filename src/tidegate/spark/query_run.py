@@ -144,7 +144,7 @@ class QueryRun:
             rows, self.progress.monitors = self.plan.begun_at(positions), self.plan.monitors()
         writer = (
             rows.writeStream.outputMode(self.plan.mode)
-            .option("checkpointLocation", str(self.plan.folder / "spark"))
+            .option("checkpointLocation", (self.plan.folder / "spark").for_spark())
             .queryName(name)
             .foreachBatch(self._epochs.on_epoch)
             .trigger(**trigger)

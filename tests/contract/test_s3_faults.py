@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pyarrow as pa
 import pytest
@@ -20,6 +22,7 @@ from tidegate.storages.s3 import connection, uploads
 from tidegate.storages.s3.bucket import S3Bucket
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
+from tidegate.testing.kafka.ports import free_port
 
 
 @pytest.fixture
@@ -203,6 +206,41 @@ def test_a_wrong_set_up_is_told_with_its_cure(
     assert next_step in caught.value.next_step
     assert caught.value.where in (f"{where}/job.json", where)
     assert wanted.get("AWS_SECRET_ACCESS_KEY", "secret") not in str(caught.value)
+
+
+@pytest.mark.parametrize("has_answered", [False, True])
+def test_a_server_that_is_away_for_a_moment_is_waited_for(s3: S3Server, has_answered: bool) -> None:
+    port = free_port(())
+    with set_environment({**s3.environment, "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{port}"}):
+        storage = open_storage(s3.folder())
+        if has_answered:
+            with HttpFaults(s3.endpoint, port):
+                assert storage.put_if_absent("runs/0", b"") is True
+        with ExitStack() as later:
+            timer = threading.Timer(0.4, lambda: later.enter_context(HttpFaults(s3.endpoint, port)))
+            timer.start()
+            assert storage.put_if_absent("runs/1", b"") is True
+            timer.join()
+
+
+def test_a_bucket_with_object_lock_keeps_versions_and_stops_nothing(s3: S3Server) -> None:
+    client = s3.client()
+    client.create_bucket(Bucket="with-lock", ObjectLockEnabledForBucket=True)
+    rule = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}
+    client.put_object_lock_configuration(
+        Bucket="with-lock",
+        ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": rule},  # pyright: ignore[reportArgumentType]
+    )
+    storage = open_storage("s3://with-lock/jobs")
+    assert storage.put_if_absent("done/7", b"seven") is True
+    assert storage.put_if_absent("done/7", b"another") is False
+    for data in (b"one", b"two"):
+        storage.replace("beat", data)
+        assert storage.read("beat") == data
+    storage.clear("done")
+    assert storage.read("done/7") is None
+    storage.delete("beat")
+    assert storage.list("") == []
 
 
 def test_a_server_that_is_away_for_longer_than_patience_is_an_error_and_then_it_goes_on(

@@ -41,9 +41,9 @@ _STATUS = {
 
 
 class HttpFaults:
-    """Listens on loopback; passes everything until it is told otherwise. Counts the requests by method."""
+    """Listens on loopback; passes everything until it is told otherwise. Counts the requests by method. Port 0: any."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, port: int = 0) -> None:
         self.upstream = urlsplit(endpoint).netloc
         self.seen: Counter[str] = Counter()
         self._fate_of: Callable[[str], Fate] = lambda _: Fate.PASS
@@ -53,7 +53,7 @@ class HttpFaults:
         class Handler(_Handler):
             proxy = faults
 
-        self._server = _QuietServer(("127.0.0.1", 0), Handler)
+        self._server = _QuietServer(("127.0.0.1", port), Handler)
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def each(self, fate_of: Callable[[str], Fate]) -> None:

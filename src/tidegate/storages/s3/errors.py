@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
-    ConnectTimeoutError,
     CredentialRetrievalError,
-    EndpointConnectionError,
     HTTPClientError,
     IncompleteReadError,
     NoCredentialsError,
@@ -18,6 +16,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
     SSLError,
 )
+from botocore.exceptions import ConnectionError as NoConnectionError
 
 from tidegate.core.errors import Code, TidegateError
 
@@ -44,9 +43,7 @@ def is_passing(error: Exception) -> bool:
     """True if the same request may succeed a moment later. Whether it was executed is unknown."""
     if isinstance(error, ClientError):
         return _code(error) in _PASSING or (_status(error) >= _OF_SERVER and _status(error) not in _FINAL)
-    return isinstance(error, (HTTPClientError, IncompleteReadError, ResponseStreamingError)) and not isinstance(
-        error, SSLError
-    )
+    return isinstance(error, _OF_NETWORK) and not isinstance(error, SSLError)
 
 
 def is_throttled(error: Exception) -> bool:
@@ -70,6 +67,7 @@ def s3_error(error: Exception, where: str, doing: str) -> TidegateError:
     )
 
 
+_OF_NETWORK = (NoConnectionError, HTTPClientError, IncompleteReadError, ResponseStreamingError)
 _PRECONDITION_FAILED = 412
 _OF_SERVER = 500
 _FINAL = frozenset({501, 505, 507})
@@ -172,5 +170,5 @@ _NEXT_STEPS: Mapping[str, str] = {
 _OF_KIND: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
     ((NoCredentialsError, PartialCredentialsError, CredentialRetrievalError, ProfileNotFound), _CREDENTIALS),
     (SSLError, _CERTIFICATE),
-    ((EndpointConnectionError, ConnectTimeoutError, HTTPClientError), _ENDPOINT),
+    ((NoConnectionError, HTTPClientError), _ENDPOINT),
 )

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.extras import Extra, require
-from tidegate.storages.hdfs.configuration import name_node_address
+from tidegate.storages.hdfs.calls import call
+from tidegate.storages.hdfs.configuration import name_node_address, name_nodes
 from tidegate.storages.hdfs.failures import RETRIED, HdfsFailure, Trouble, failure_of
 from tidegate.storages.schemes import Folder
 
@@ -77,16 +78,14 @@ class HdfsClient:
 
         self._waits = waits
         self._options = WriteOptions
-        self._loop = _loop()
         self._has_answered = False
         self._own: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
-        self.close_seconds = _CLOSE_SECONDS
+        self.close_seconds = 0.0
         address = name_node_address(authority) if scheme == _HDFS else authority
         settings = {
-            "dfs.client.failover.max.attempts": "3",
-            "dfs.client.failover.sleep.base.millis": "100",
-            "dfs.client.failover.sleep.max.millis": "1000",
+            # Each NameNode once. Before another round the asynchronous client panics: it sleeps without a timer.
+            "dfs.client.failover.max.attempts": str(name_nodes(address) - 1),
             "dfs.client.socket-timeout": str(int(waits.call_seconds * 1000)),
         }
         try:
@@ -138,18 +137,22 @@ class HdfsClient:
         """Make every change of names durable that this process has seen so far.
 
         A NameNode shows a new name before its own log of edits is on disk. It answers an edit only when the log is on
-        disk up to that edit, with all earlier ones. The smallest edit is the time of a folder. A user who may not write
-        there only reads, and then nothing is proven durable.
+        disk up to that edit, with all earlier ones. The smallest edit is the time of a folder. A NameNode that enters
+        safe mode has written its log. A user who may not write there only reads, and then nothing is proven durable.
         """
 
         async def edit() -> None:
             await self._client.set_times(folder, int(time.time() * 1000), _UNCHANGED)
 
-        try:
-            self.patient(edit)
-        except HdfsFailure as failure:
-            if failure.trouble not in (Trouble.RIGHTS, Trouble.ABSENT):
-                raise
+        tries = self.tries()
+        while True:
+            try:
+                return self.once(edit)
+            except HdfsFailure as failure:
+                if failure.trouble in (Trouble.SAFE_MODE, Trouble.RIGHTS, Trouble.ABSENT):
+                    return None
+                if not tries.again(failure):
+                    raise
 
     # --- files -----------------------------------------------------------------------------------------------
 
@@ -222,15 +225,18 @@ class HdfsClient:
     def once(self, act: Callable[[], Coroutine[Any, Any, ResultT]], seconds: float | None = None) -> ResultT:
         """Run a call once, with a deadline."""
         limit = self._waits.call_seconds if seconds is None else seconds
-        call = asyncio.run_coroutine_threadsafe(_within(act, limit), self._loop)
         try:
-            result = call.result()
+            result = call(act, limit)
         except asyncio.TimeoutError:
             raise HdfsFailure(Trouble.AWAY, f"no answer after {limit:.0f} s") from None
         except (OSError, RuntimeError) as error:
             failure = failure_of(error)
             self._has_answered = self._has_answered or failure.trouble not in _UNREACHED
             raise failure from error
+        except BaseException as error:
+            if type(error).__name__ != _PANIC:
+                raise
+            raise HdfsFailure(Trouble.AWAY, f"hdfs-native panicked: {error}") from error
         self._has_answered = True
         return result
 
@@ -255,33 +261,17 @@ def client_of(folder: Folder, waits: Waits) -> HdfsClient:
 
 
 _HDFS = "hdfs"
+_PANIC = "PanicException"  # of a mount table over name services of one and of more NameNodes; it cannot be imported
 _UNCHANGED = (1 << 64) - 1  # -1 for the NameNode: leaves the time of the last access as it is
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _OWN_AT_MOST = 10_000
 _UNREACHED = frozenset({Trouble.AWAY, Trouble.UNKNOWN_HOST})
 _ENVIRONMENT = ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_CONF_DIR", "HADOOP_HOME")
-_CLOSE_SECONDS = 0.01
 
 _lock = threading.Lock()
 _clients: dict[object, HdfsClient] = {}
 """Never removed: a forked process must not end a client of its parent, whose threads it does not have."""
-
-_loops: dict[int, asyncio.AbstractEventLoop] = {}
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this process, in a thread of its own."""
-    pid = os.getpid()
-    if pid not in _loops:
-        loop = asyncio.new_event_loop()
-        threading.Thread(target=loop.run_forever, name="hdfs", daemon=True).start()
-        _loops[pid] = loop
-    return _loops[pid]
-
-
-async def _within(act: Callable[[], Coroutine[Any, Any, ResultT]], seconds: float) -> ResultT:
-    return await asyncio.wait_for(act(), seconds)
 
 
 def _status(status: FileStatus) -> NameEntry:

@@ -14,7 +14,7 @@ NAME_NODE_PORT = 8020
 
 def default_authority(scheme: str, uri: str) -> str:
     """The authority of `fs.defaultFS`, for a URI without one. Raises SETTING_VALUE if that has none of this scheme."""
-    found = _setting("fs.defaultFS")
+    found = _all_settings().get("fs.defaultFS")
     begin = f"{scheme}://"
     authority = "" if found is None or not found.startswith(begin) else found.removeprefix(begin).partition("/")[0]
     if not authority:
@@ -31,16 +31,30 @@ def default_authority(scheme: str, uri: str) -> str:
 
 def name_node_address(authority: str) -> str:
     """The authority as `hdfs-native` needs it: the name of a name service as it is, a host with its port."""
-    if ":" in authority or _setting(f"dfs.ha.namenodes.{authority}") is not None:
+    if ":" in authority or f"{_NAME_NODES}{authority}" in _all_settings():
         return authority
     return f"{authority}:{NAME_NODE_PORT}"
 
 
-def _setting(name: str) -> str | None:
+def name_nodes(authority: str) -> int:
+    """How many NameNodes the authority stands for; for a mount table, the largest number of one name service."""
+    settings = _all_settings()
+    found = [value for name, value in settings.items() if name.startswith(_NAME_NODES)]
+    if f"{_NAME_NODES}{authority}" in settings:
+        found = [settings[f"{_NAME_NODES}{authority}"]]
+    elif ":" in authority:
+        found = []
+    return max((len(value.split(",")) for value in found), default=1)
+
+
+_NAME_NODES = "dfs.ha.namenodes."
+
+
+def _all_settings() -> dict[str, str]:
     folder = _folder()
     if folder is None:
-        return None
-    return {**_settings(folder / "core-site.xml"), **_settings(folder / "hdfs-site.xml")}.get(name)
+        return {}
+    return {**_settings(folder / "core-site.xml"), **_settings(folder / "hdfs-site.xml")}
 
 
 def _settings(file: Path) -> dict[str, str]:

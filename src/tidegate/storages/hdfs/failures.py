@@ -11,7 +11,7 @@ from tidegate.core.errors import Code, TidegateError
 
 
 class Trouble(Enum):
-    """Kinds of failures. The answer to a write is certain for all but `RETRIED` and `OTHER`: nothing was done."""
+    """Kinds of failures."""
 
     ABSENT = auto()
     EXISTS = auto()
@@ -31,8 +31,8 @@ class Trouble(Enum):
     OTHER = auto()
 
 
-RETRIED = frozenset({Trouble.AWAY, Trouble.SAFE_MODE, Trouble.NO_DATA_NODE, Trouble.UNKNOWN_HOST})
-"""What time may cure. Whether the operation has been done is unknown."""
+RETRIED = frozenset({Trouble.AWAY, Trouble.SAFE_MODE, Trouble.NO_DATA_NODE, Trouble.FULL, Trouble.UNKNOWN_HOST})
+"""What time may cure. A NameNode that has just started says FULL, too, until its DataNodes have reported."""
 
 
 class HdfsFailure(Exception):
@@ -118,6 +118,7 @@ _REMOTE_TROUBLES: Mapping[str, Trouble] = {
     "QuotaByStorageTypeExceededException": Trouble.QUOTA,
     "AccessControlException": Trouble.RIGHTS,
     "AuthorizationException": Trouble.RIGHTS,
+    "SnapshotAccessControlException": Trouble.RIGHTS,
     "InvalidToken": Trouble.LOGIN,
     "SaslException": Trouble.LOGIN,
     "PathIsNotEmptyDirectoryException": Trouble.NOT_EMPTY,

@@ -199,16 +199,17 @@ def _finish(client: HdfsClient, file: AsyncFileWriter, *, is_synced: bool, at_le
     begin = time.monotonic()
     if is_synced:
         client.transfer(file.hsync)
-    wait = max(client.close_seconds, at_least_seconds, 2 * (time.monotonic() - begin))
+    wait = max(_CLOSE_SECONDS, client.close_seconds, at_least_seconds, 2 * (time.monotonic() - begin))
     if wait >= _CLIENT_SLEEP_SECONDS:
         client.transfer(file.close)
     elif not client.transfer(lambda: _closed(file, wait)):
-        client.close_seconds = 4 * wait
+        client.close_seconds = 2 * wait
         raise HdfsFailure(Trouble.AWAY, "the file could not be closed: its last packet was not acknowledged in time")
+    client.close_seconds = max(_CLOSE_SECONDS, 0.9 * client.close_seconds)
 
 
 async def _closed(file: AsyncFileWriter, wait_seconds: float) -> bool:
-    """Close, again and again with growing pauses. False if that does not end."""
+    """Close, again and again. False if that does not end."""
     for factor in _CLOSE_FACTORS:
         try:
             await asyncio.wait_for(file.close(), wait_seconds * factor)
@@ -223,5 +224,6 @@ _TOKENS = 1 << 26
 _KEPT_BYTES = 4 << 20
 _BLOCK_BYTES = 1 << 20
 _CLIENT_SLEEP_SECONDS = 0.5
-_CLOSE_FACTORS = (1, 1, 2, 4, 8, 16)
+_CLOSE_SECONDS = 0.02
+_CLOSE_FACTORS = (1, 1, 2)
 _LARGE_CLOSE_SECONDS = 0.1

@@ -13,10 +13,12 @@ from functools import partial
 import pytest
 
 from tests.support.clock import SimulatedClock
+from tests.support.s3 import S3Server
 from tidegate.storages.lease import HeldLease, Lease
 from tidegate.storages.leases import open_lease
 from tidegate.storages.local.locks import DRIVER_LOCK
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Where
 from tidegate.storages.storage import Storage
 from tidegate.storages.terms.here import Here
 from tidegate.storages.terms.lease import HeldTerm, TermsLease
@@ -45,9 +47,13 @@ class BesideAProcess(LeaseContract):
 
     timeout = ""
 
+    def place(self) -> Where:
+        """The folder of the job."""
+        return self.folder / "job"
+
     @contextmanager
     def another_driver(self) -> Generator[Callable[[], None]]:
-        command = [sys.executable, "-c", _HOLD, str(self.folder / "job"), self.job, self.timeout]
+        command = [sys.executable, "-c", _HOLD, str(self.place()), self.job, self.timeout]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             try:
                 assert process.stdout is not None
@@ -75,15 +81,26 @@ class TestTermsOnADisk(BesideAProcess):
     races = 5
 
     def open(self) -> Lease:
-        return TermsLease(open_storage(self.folder / "job"), float(self.timeout))
+        return TermsLease(open_storage(self.place()), float(self.timeout))
 
     def take_away(self, held: HeldLease) -> None:
         """Another process has taken it, and has ended."""
-        storage = open_storage(self.folder / "job").below(LEASE)
+        storage = open_storage(self.place()).below(LEASE)
         number = newest_of(storage.list("")) + 1
         term = Term(holder=held.holder, token="another", timeout_seconds=2)
         assert storage.put_if_absent(name_of(Term, number), encoded(term))
         assert storage.put_if_absent(name_of(Released, number), encoded(Released(token="another")))
+
+
+class TestTermsInABucket(TestTermsOnADisk):
+    """Terms in a bucket of S3, with the clock of the machine."""
+
+    @pytest.fixture(autouse=True)
+    def _bucket(self, s3: S3Server) -> None:
+        self.root = s3.folder()
+
+    def place(self) -> Where:
+        return self.root / "job"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

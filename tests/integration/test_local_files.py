@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.integration.place import Place, run, wait_until_finished
 from tidegate import FileSink
-from tidegate.spark import planning
+from tidegate.spark import connectors
 from tidegate.spark.local_files import local_files_conf
 
 _FAULTS_OF_ENDED_CHILDREN = 8
@@ -39,7 +39,7 @@ def test_spark_starts_no_process_for_the_files_of_an_epoch(place: Place, backend
 
 def test_all_queries_of_a_job_get_settings_that_are_read_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Mock(wraps=local_files_conf)
-    monkeypatch.setattr(planning, "local_files_conf", read)
+    monkeypatch.setattr(connectors, "local_files_conf", read)
     place.write("sea")
     job = place.job()
     words = place.words(job)

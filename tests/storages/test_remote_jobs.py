@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.driver import HOLD_SECONDS, Driver
 from tests.support.hdfs import HdfsServer
+from tests.support.s3 import S3Server
 from tests.support.today import sampled
 from tidegate import operate
 from tidegate.operate import State
@@ -28,6 +29,11 @@ def test_a_job_with_its_checkpoints_on_hdfs_stays_exact_when_its_driver_is_kille
     hdfs: HdfsServer, tmp_path: Path
 ) -> None:
     stays_exact(tmp_path, f"{hdfs.uri}/{tmp_path.name}/checkpoints")
+
+
+@pytest.mark.timeout(400)
+def test_a_job_with_its_checkpoints_on_s3_stays_exact_when_its_driver_is_killed(s3: S3Server, tmp_path: Path) -> None:
+    stays_exact(tmp_path, str(s3.folder()))
 
 
 @pytest.mark.timeout(400)

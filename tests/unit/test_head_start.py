@@ -125,8 +125,9 @@ def test_the_environment_of_a_jvm_is_that_of_the_program_again_when_the_jvm_runs
     monkeypatch.setenv(SUBMIT_OPTIONS, "-Dmine=1")
     monkeypatch.delenv(PYTHON, raising=False)
     before = Surroundings.now()
-    with environment_of_a_jvm("-Dlog=x"):
+    with environment_of_a_jvm(Folder.of("/jobs/words")):
         options = os.environ[SUBMIT_OPTIONS]
-        assert (options.startswith("-Dmine=1 "), options.endswith(" -Dlog=x")) == (True, True)
+        log = '"-Dtidegate.spark.log=/jobs/words/logs/spark.log"'
+        assert (options.startswith("-Dmine=1 "), options.endswith(log)) == (True, True)
         assert os.environ[PYTHON] == sys.executable
     assert Surroundings.now() == before

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
+from tidegate.spark.jvm_jars import SUBMIT_ARGUMENTS, arguments_for
 from tidegate.spark.jvm_output import QuietJvm, launch_quietly, log_options, spark_log, starts_quietly
 from tidegate.storages.schemes import Folder
 
@@ -32,12 +33,16 @@ class Surroundings:
 
 
 @contextmanager
-def environment_of_a_jvm(of_the_log: str) -> Generator[None]:
-    """A JVM that is started in this block has these options, this Python, and the archive of `tidegate warm-up`, if
-    there is one."""
+def environment_of_a_jvm(job_folder: Folder) -> Generator[None]:
+    """A JVM that is started in this block writes Spark's log of a job in this folder. It has this Python, the jars for
+    the folder's storage, and the archive of `tidegate warm-up`, if there is one."""
+    of_the_log = log_options(spark_log(job_folder, os.environ), os.environ)
     archive = archive_to_use(os.environ)
     options = [os.environ.get(SUBMIT_OPTIONS), *([] if archive is None else [options_to_use(archive)]), of_the_log]
     wanted = {SUBMIT_OPTIONS: " ".join(filter(None, options)), PYTHON: os.environ.get(PYTHON, sys.executable)}
+    arguments = arguments_for(job_folder, os.environ)
+    if arguments is not None:
+        wanted[SUBMIT_ARGUMENTS] = arguments
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -75,7 +80,7 @@ def start_early(job_folder: Folder) -> None:
     global _early
     if not starts_quietly(os.environ):
         return
-    with suppress(Exception), environment_of_a_jvm(log_options(spark_log(job_folder, os.environ), os.environ)):
+    with suppress(Exception), environment_of_a_jvm(job_folder):
         surroundings = Surroundings.now()
         _early = EarlyJvm(launch_quietly(), surroundings)
 

@@ -15,14 +15,14 @@ from tidegate.core.records import JobRecord, OperatorFingerprint
 from tidegate.savepoints.restored import goes_back
 from tidegate.settings.kinds import Backend
 from tidegate.spark.advice import places_at_once
+from tidegate.spark.connectors import storage_conf
 from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.generations import generation_of
 from tidegate.spark.job_plan import DeclaredJob, JobPlan
 from tidegate.spark.job_sources import JobSources
 from tidegate.spark.levels import leaves_evidence, levels_of
-from tidegate.spark.local_files import local_files_conf
 from tidegate.spark.operator_fingerprints import fingerprints_of
-from tidegate.spark.query_conf import REMOTE_FILES, STORES, partitions_of, query_conf
+from tidegate.spark.query_conf import STORES, partitions_of, query_conf
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.session import is_local
 from tidegate.spark.state.plan import operators_planned
@@ -47,10 +47,7 @@ def plan_job(job: DeclaredJob, record: JobRecord, sources: JobSources) -> JobPla
 def _conf(job: DeclaredJob) -> Mapping[str, str]:
     """Spark's settings for each query of the job. They are read once, because that takes several calls into the JVM."""
     partitions = partitions_of(job.settings, job.session, local=is_local(job.session))
-    conf = query_conf(job.settings, partitions)
-    if not job.folder.is_local:
-        return {**conf, **REMOTE_FILES}
-    return {**conf, **local_files_conf(job.session)}
+    return {**query_conf(job.settings, partitions), **storage_conf(job.session, job.folder)}
 
 
 def _plan(

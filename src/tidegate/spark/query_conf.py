@@ -50,7 +50,7 @@ STORES: Mapping[Backend, StateStore] = {
     ),
 }
 
-REMOTE_FILES: Mapping[str, str] = {FILE_MANAGER_KEY: f"{_FILE_MANAGERS}.FileContextBasedCheckpointFileManager"}
+RENAMING_FILES: Mapping[str, str] = {FILE_MANAGER_KEY: f"{_FILE_MANAGERS}.FileContextBasedCheckpointFileManager"}
 """Where the checkpoint is not on a local disk: the rename of this manager is atomic on HDFS, and never overwrites."""
 
 NOT_COUNTED = {f"{_ROCKSDB}.trackTotalNumberOfRows": "false"}

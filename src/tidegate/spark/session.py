@@ -57,10 +57,11 @@ def open_session(name: str, settings: Settings) -> SparkSession:
         return adopt_session(active, settings.state_backend)
     require_java()
     user_name()
-    log = spark_log(Folder.of(settings.checkpointing_dir) / name, os.environ)
+    folder = Folder.of(settings.checkpointing_dir) / name
+    log = spark_log(folder, os.environ)
     options = log_options(log, os.environ)
     import_meanwhile(OF_THE_FIRST_CALL)
-    with environment_of_a_jvm(options), quiet_start(os.environ, log if options else None, launched_jvm):
+    with environment_of_a_jvm(folder), quiet_start(os.environ, log if options else None, launched_jvm):
         builder = SparkSession.builder
         for key, value in _suited_to_short_epochs(name).items():
             builder = builder.config(key, value)

@@ -12,6 +12,11 @@ from pyspark.sql import SparkSession
 
 from tests.integration.place import Place
 from tests.support.session import small_session
+from tidegate.storages import leases
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Scheme
+from tidegate.storages.terms.here import Here
+from tidegate.storages.terms.lease import HeldTerm, TermsLease
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,3 +40,21 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def place(spark: SparkSession, tmp_path: Path) -> Place:
     return Place(tmp_path, spark)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> list[HeldTerm]:
+    """Every lease is one of terms. The list holds those that were taken."""
+    taken: list[HeldTerm] = []
+
+    class Kept(TermsLease):
+        def take(self, job: str, patience_seconds: float) -> HeldTerm:
+            taken.append(super().take(job, patience_seconds))
+            return taken[-1]
+
+    monkeypatch.setattr(
+        leases,
+        "_LEASES",
+        {Scheme.FILE: lambda folder, timeout: Kept(open_storage(folder), timeout, here=Here())},
+    )
+    return taken

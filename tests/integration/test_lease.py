@@ -2,34 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.integration.place import Place, error_of, run, wait_until_finished
 from tidegate import FileSink, Job
 from tidegate.core.errors import Code
-from tidegate.storages import leases
-from tidegate.storages.opening import open_storage
-from tidegate.storages.schemes import Scheme
-from tidegate.storages.terms.here import Here
-from tidegate.storages.terms.lease import HeldTerm, TermsLease
-
-
-@pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> list[HeldTerm]:
-    """Every lease is one of terms. The list holds those that were taken."""
-    taken: list[HeldTerm] = []
-
-    class Kept(TermsLease):
-        def take(self, job: str, patience_seconds: float) -> HeldTerm:
-            taken.append(super().take(job, patience_seconds))
-            return taken[-1]
-
-    monkeypatch.setattr(
-        leases,
-        "_LEASES",
-        {Scheme.FILE: lambda folder, timeout: Kept(open_storage(folder), timeout, here=Here())},
-    )
-    return taken
+from tidegate.storages.terms.lease import HeldTerm
 
 
 def words_job(place: Place, **settings: str) -> Job:

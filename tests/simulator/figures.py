@@ -51,6 +51,7 @@ _VERDICTS: Final = (
     "stop: TG-TRANSACTION-UNKNOWN",
     "stop: TG-SINK-BEHIND",
     "stop: TG-SINK-UNAVAILABLE",
+    "stop: TG-EPOCH-TORN",
     "stop: TG-STORAGE-UNUSABLE",
 )
 """What the protocol answered, found or did."""
@@ -70,6 +71,7 @@ _RULES: Final = {
     "12 a run ends with its stream thread": "waited for an old stream thread",
     "13 what dead runs left goes": "discarded",
     "an epoch waits for the finisher": "waited for the finisher",
+    "an overwritten entry of Spark's log does not count": "a log entry was overwritten by others",
 }
 
 

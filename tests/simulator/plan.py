@@ -18,12 +18,14 @@ class Plan:
 
     Rates are per step. `stalls` are the points before which a thread may stand still, with `stall_rate`; `bursts` is
     the chance that the thread that went last goes again; `chaos_steps` bounds the part with faults. Who stands still
-    at its end goes on `wakes_after` steps later.
+    at its end goes on `wakes_after` steps later. With `overwrites` Spark's log is on an object store: between Spark's
+    look for an entry and its put another driver may write it, and the put overwrites.
     """
 
     seed: int
     queries: tuple[Configuration, ...]
     local_lease: bool
+    overwrites: bool
     chaos_steps: int
     rate: float
     commit_rate: float
@@ -47,7 +49,11 @@ def draw_plan(seed: int) -> Plan:
     """The plan of a seed: the same in every process."""
     rng = random.Random(seed)
     local_lease = rng.random() < 0.45
+    log = random.Random(f"log of {seed}")
+    overwrites = not local_lease and log.random() < _OVERWRITTEN
     theme = rng.choice(_THEMES) if rng.random() < 0.5 else _NO_THEME
+    if overwrites and log.random() < _THEME_OF_AN_OVERWRITTEN_LOG:
+        theme = _OVERWRITING
     enabled = {fault for fault in Fault if rng.random() < _ENABLED.get(fault, 0.6)} | theme.faults
     if local_lease:
         enabled.discard(Fault.SECOND_DRIVER)
@@ -63,6 +69,7 @@ def draw_plan(seed: int) -> Plan:
         seed=seed,
         queries=queries,
         local_lease=local_lease,
+        overwrites=overwrites,
         chaos_steps=rng.randrange(150, 500) * len(queries),
         rate=rng.choice((0.005, 0.015, 0.03)),
         commit_rate=0.3 if theme.at_commit else rng.choice((0.0, 0.1, 0.3)),
@@ -70,7 +77,9 @@ def draw_plan(seed: int) -> Plan:
         bursts=rng.choice((0.0, 0.5, 0.9)),
         workers=rng.choice((1, 1, 2)),
         in_process_restarts=rng.choice((0, 2)),
-        stalls=theme.stalls | frozenset(rng.sample(_STALLS, rng.randrange(5))),
+        stalls=theme.stalls
+        | frozenset(rng.sample(_STALLS, rng.randrange(5)))
+        | ({_PUT} if overwrites else frozenset()),
         wakes_after=0 if local_lease else rng.choice((0, 100, 600)),
         general=general,
         at_commit=theme.at_commit + tuple(fault for fault in (*AT_A_COMMIT, *_ALSO_AT_A_COMMIT) if fault in enabled),
@@ -94,6 +103,14 @@ def _draw_query(rng: random.Random, work: Work | None, *, local_lease: bool) -> 
         positions=rng.choice((("number",), ("files",), ("kafka",), ("files", "kafka"))),
     )
 
+
+_OVERWRITTEN: Final = 0.5
+"""The share of the seeds with a remote lease whose log is on an object store."""
+
+_THEME_OF_AN_OVERWRITTEN_LOG: Final = 0.6
+
+_PUT: Final = "spark.put"
+"""Before this step a thread is about to overwrite what another driver may have written meanwhile."""
 
 _ENABLED: Final = {Fault.EXPIRE_EVIDENCE: 0.08}
 """The chance of a kind to be switched on, where it is not the usual one: this one ends most of its seeds early."""
@@ -149,6 +166,11 @@ _THEMES: Final = (
     # A finisher stands still between its records.
     _Theme(frozenset({"done", "finished", "gc.clean"}), frozenset({Fault.PAUSE, Fault.POWER_LOSS})),
 )
+_OVERWRITING: Final = _Theme(
+    frozenset({_PUT}), frozenset({Fault.SECOND_DRIVER, Fault.PAUSE, Fault.KILL_DRIVER}), work=Work.STATEFUL
+)
+"""A driver is about to write an entry, and its successor has computed the same epoch meanwhile."""
+
 _STALLS: Final = (
     "spark.commits",
     "spark.offsets",

@@ -402,6 +402,47 @@ PLANTED: Final = (
         seeds=4000,
         near=1610,
     ),
+    # --- a log that a late driver overwrites
+    _bug(
+        "prepared says what Spark's log says and not what was computed",
+        "overwritten",
+        _EPOCH,
+        "    if not _same_positions(own.ends, offsets.positions) or own.watermark_ms != offsets.watermark_ms:\n",
+        "    if False:\n",
+        seeds=4000,
+    ),
+    _bug(
+        "a run does not look on which state it stands",
+        "overwritten",
+        _EPOCH,
+        "    if logged is not None and own.base_ids != logged.state_ids:\n",
+        "    if False:\n",
+        seeds=4000,
+    ),
+    _bug(
+        "a run does not look where its last epoch was decided to end",
+        "overwritten",
+        _EPOCH,
+        "    if ended is not None and starts is not None and not _same_positions(starts, ended.positions):\n",
+        "    if False:\n",
+        seeds=4000,
+    ),
+    _bug(
+        "overwritten offsets of a prepared epoch are a hole",
+        "overwritten",
+        _FINISH,
+        "    says_something = query.local_lease and parse_offsets(offsets) is not None\n",
+        "    says_something = parse_offsets(offsets) is not None\n",
+        seeds=4000,
+    ),
+    _bug(
+        "runs that prepared other offsets are in doubt",
+        "overwritten",
+        _FINISH,
+        "    if (several and query.local_lease) or",
+        "    if several or",
+        seeds=4000,
+    ),
     # --- the sinks' traps
     _bug(
         "FENCED is taken for success",

@@ -69,7 +69,30 @@ class SwarmEngine(Engine):
             part.configuration, part.disk, part.sinks, run, lambda: part.driver.world.new_execution(part), run_epoch
         )
         self._part = part
+        self._pending: tuple[str, bytes] | None = None
         self.tasks: TaskSet | None = None
+
+    # --- the logs ------------------------------------------------------------------------------------------
+
+    def _write_entry(self, name: str, data: bytes) -> None:
+        """An object store has no create-if-absent for Spark: it has looked, and the put comes later."""
+        if self._part.driver.world.plan.overwrites:
+            self._pending = name, data
+        else:
+            super()._write_entry(name, data)
+
+    def _put_late(self) -> Generator[Do, Any, None]:
+        if self._pending is not None:
+            (name, data), self._pending = self._pending, None
+            yield Do("spark.put", lambda: self._put(name, data))
+
+    def _put(self, name: str, data: bytes) -> None:
+        """Whatever stands there is overwritten; an object is durable."""
+        world = self._part.driver.world
+        before = self._disk.read_bytes(name)
+        if before is not None:
+            world.count("a log entry was overwritten" + (" by others" if before != data else ""))
+        self._disk.put(name, data)
 
     # --- sources -------------------------------------------------------------------------------------------
 
@@ -83,7 +106,7 @@ class SwarmEngine(Engine):
             logged = max(self._numbers(folder), default=-1)
             end = max(end, logged)
             for number in range(logged + 1, end + 1):
-                self._create(f"{folder}/{number}", _SOURCE_ENTRY)
+                self._disk.write(f"{folder}/{number}", _SOURCE_ENTRY)
         return end
 
     def _read_logs(self) -> Batch | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -47,6 +49,14 @@ def test_the_rows_of_state_are_those_of_the_record_that_counts() -> None:
 def test_a_torn_offsets_entry_is_taken_from_the_record() -> None:
     chosen = choose(QUERY, 3, b"v1", STATELESS, [prepared(1)])
     assert chosen.offsets == OFFSETS
+
+
+def test_where_another_driver_may_live_overwritten_offsets_are_no_hole() -> None:
+    remote = dataclasses.replace(QUERY, local_lease=False)
+    by_ids = choose(remote, 3, OTHER, stateful("x"), [prepared(1, "x"), prepared(2, "y", OTHER)])
+    assert (by_ids.run, by_ids.offsets) == (1, OFFSETS)
+    newest = choose(remote, 3, OFFSETS, STATELESS, [prepared(1), prepared(2, offsets=OTHER)])
+    assert (newest.run, newest.offsets) == (2, OTHER)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.effects import Get, List
 from tidegate.core.errors import Code
 from tidegate.core.ledger import COMMITS, OFFSETS, Query
@@ -55,6 +56,17 @@ def test_entries_beyond_the_next_epoch_go_aside_from_the_newest_on() -> None:
 def test_a_next_entry_that_is_torn_or_does_not_follow_goes_aside(entry: bytes) -> None:
     plan = plan_recovery(found({0: offsets(2), 1: entry}, {0: commits()}, decided(0, 2)))
     assert plan == [PutAside("spark/offsets/1", entry)]
+
+
+def test_a_next_entry_with_a_watermark_that_the_decided_epoch_does_not_lead_to_goes_aside() -> None:
+    """Of a run that computed the decided epoch with more input: its watermark would make the rest of it too late."""
+    for watermark, plan in (
+        (5, []),
+        (6, [PutAside("spark/offsets/1", offsets(4, 6)), AddDueEpoch(1, with_watermark(offsets(2), 5), 5)]),
+        (END_OF_TIME_MS, []),
+    ):
+        log = {0: offsets(2), 1: offsets(4, watermark)}
+        assert plan_recovery(found(log, {0: commits(5)}, decided(0, 2, watermark=5))) == plan
 
 
 def file_offsets(number: int) -> bytes:

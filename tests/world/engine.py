@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from tests.world.configurations import TASKS, TIMEOUT_SECONDS, Configuration, Work
 from tests.world.disk import COMMITS, OFFSETS, STATE, Disk
 from tests.world.rows import EMPTY, State, compute, event_time
-from tidegate.core.effects import Compute, Computed, Effect, Steps, SyncCheckpoint, Tell
+from tidegate.core.effects import Compute, Computed, Effect, OwnPlan, Steps, SyncCheckpoint, Tell
 from tidegate.core.records import Attempt, Committable, Prepared, Run
 from tidegate.core.spark_log import canonical_state_ids
 
@@ -89,6 +89,7 @@ class Engine:
         self.overdue: tuple[int, float] | None = None
         """The epoch that was cut off, and the seconds that it had."""
         self.odd_start: str | None = None
+        self.odd_base: str | None = None
         self._end = 0
         self._epoch = 0
         self._ids: list[str] | None = None
@@ -103,9 +104,11 @@ class Engine:
                 batch = yield Do("spark.offsets", self._next_batch)
                 if batch is None:
                     return
+                yield from self._put_late()
             ids: list[str] = []
             yield from self._batch(batch, ids)
             yield Do("spark.commits", lambda batch=batch, ids=ids: self._commit(batch, ids))
+            yield from self._put_late()
             batch = None
 
     # --- the logs ------------------------------------------------------------------------------------------
@@ -160,7 +163,14 @@ class Engine:
     def _create(self, name: str, data: bytes) -> None:
         if name.rpartition("/")[2] in self._disk.names(name.rpartition("/")[0]):
             raise SparkStopped(Reason.CONCURRENT, name)
+        self._write_entry(name, data)
+
+    def _write_entry(self, name: str, data: bytes) -> None:
         self._disk.write(name, data)
+
+    def _put_late(self) -> Generator[Do, Any, None]:
+        """Nothing: an entry is looked for and written in one step."""
+        yield from ()
 
     def _numbers(self, folder: str) -> list[int]:
         return [int(name) for name in self._disk.names(folder) if name.isdigit()]
@@ -235,7 +245,14 @@ class Engine:
             committables=tuple(committables),
             start_positions=starts if batch.epoch else None,
             state_ids=None if stateless else canonical_state_ids(_ids_by_operator(ids)),
+            own=None if self._configuration.local_lease else self._own_plan(batch, stateless=stateless),
         )
+
+    def _own_plan(self, batch: Batch, *, stateless: bool) -> OwnPlan:
+        base = None if stateless or self._ids is None else canonical_state_ids(_ids_by_operator(self._ids))
+        base = self.odd_base or base
+        ends = tuple(None if form == "none" else position(form, batch.end) for form in self._configuration.positions)
+        return OwnPlan(ends, batch.watermark, base)
 
     def _task(
         self, batch: Batch, execution: int, task: int, attempt: int

@@ -337,7 +337,12 @@ def _epochs() -> list[Hostile]:
     there = _at("sync", count=2), _change("ledger/prepared/1.1", _text(b""), kill=False)
     missing = _at("sync", count=2), _remove(_OFFSETS, kill=False)
     again = _at("spark.start")
+    remote = "stateful-sf-remote"
+    other = _at("sync", count=2), _change(_OFFSETS, lambda data: data[:-1] + b"9", kill=False)
     return [
+        Hostile("other offsets than this run's", remote, *other, Code.EPOCH_TORN),
+        Hostile("another's end of the last epoch", remote, _at("done"), _odd_start, Code.EPOCH_TORN),
+        Hostile("another's state", remote, _at("done"), _odd_base, Code.EPOCH_TORN),
         Hostile("a source goes back", "stateful-sk", *back, Code.OFFSETS_BACKWARDS),
         Hostile("one position more", "stateful-sk", *more, Code.EPOCH_TORN),
         Hostile("an odd start", "stateful-sk", _at("done"), _odd_start, Code.OFFSETS_BACKWARDS),
@@ -376,6 +381,12 @@ def _odd_start(world: World, driver: Driver) -> None:
     """Spark holds another position than the one where the last epoch ended, and none that is JSON."""
     if driver.engine is not None:
         driver.engine.odd_start = "nowhere"
+
+
+def _odd_base(world: World, driver: Driver) -> None:
+    """Spark has loaded the state that another run has computed."""
+    if driver.engine is not None:
+        driver.engine.odd_base = "other ids"
 
 
 def _finished_already(world: World, driver: Driver) -> None:

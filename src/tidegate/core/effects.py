@@ -73,9 +73,21 @@ class SyncCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnPlan:
+    """An epoch as the run itself has planned it, whatever stands in Spark's log: the end of each source, the watermark
+    in milliseconds, and the ids of the state that the epoch began with (None without state).
+    """
+
+    ends: tuple[str | None, ...]
+    watermark_ms: int
+    base_ids: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Computed:
     """The result of the tasks of an epoch: committables, the earlier position of Spark, the ids of the state files, and
-    by operator the number of rows of state and the uid in the program.
+    by operator the number of rows of state and the uid in the program. `own`: needed where another driver may be alive
+    and can overwrite Spark's log.
     """
 
     committables: tuple[Committable, ...]
@@ -83,6 +95,7 @@ class Computed:
     state_ids: str | None
     state_rows: dict[str, int] = field(default_factory=dict[str, int])
     operator_uids: dict[str, str] = field(default_factory=dict[str, str])
+    own: OwnPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from tidegate.core.effects import (
     AwaitFinished,
     Compute,
     Computed,
+    OwnPlan,
     Steps,
     SyncCheckpoint,
     Tell,
@@ -27,8 +28,8 @@ from tidegate.core.ledger import (
     read_finished,
     stop_if_superseded,
 )
-from tidegate.core.records import Prepared, Run, encode
-from tidegate.core.spark_log import OffsetsEntry, goes_back, parse_offsets, same_position
+from tidegate.core.records import Decided, Prepared, Run, encode
+from tidegate.core.spark_log import OffsetsEntry, goes_back, parse_commits, parse_offsets, same_position
 from tidegate.core.straight import show_straight
 
 
@@ -89,6 +90,8 @@ def _record(query: Query, run: Run, epoch: int, computed: Computed) -> Steps[Pre
     if strangers:
         raise _torn(query, epoch, f"committables of {strangers[0].attempt.name}")
     before = yield from read_decided(epoch - 1)
+    if computed.own is not None:
+        _check_own_plan(query, epoch, computed.own, computed.start_positions, offsets, before)
     if before is not None:
         _check_positions(query, epoch, parse_offsets(before.offsets), offsets, computed.start_positions)
     return Prepared(
@@ -101,6 +104,35 @@ def _record(query: Query, run: Run, epoch: int, computed: Computed) -> Steps[Pre
         state_rows=computed.state_rows,
         operator_uids=computed.operator_uids,
     )
+
+
+def _check_own_plan(
+    query: Query,
+    epoch: int,
+    own: OwnPlan,
+    starts: tuple[str | None, ...] | None,
+    offsets: OffsetsEntry,
+    before: Decided | None,
+) -> None:
+    """The run has computed what `offsets/N` says now, and stands on what *decided/N-1* says.
+
+    On an object store a driver that was paused can overwrite an entry of Spark's log after this run has read or written
+    it. Then the state and the positions of this run are not the surviving ones. The run ends, and recovery restores the
+    log: nothing of the epoch is prepared yet.
+    """
+    if not _same_positions(own.ends, offsets.positions) or own.watermark_ms != offsets.watermark_ms:
+        raise _torn(query, epoch, f"another driver has overwritten {entry(OFFSETS, epoch)}")
+    if before is None:
+        return
+    ended, logged = parse_offsets(before.offsets), parse_commits(before.commits)
+    if ended is not None and starts is not None and not _same_positions(starts, ended.positions):
+        raise _torn(query, epoch, f"this run did not end epoch {epoch - 1} where the decision on it ends it")
+    if logged is not None and own.base_ids != logged.state_ids:
+        raise _torn(query, epoch, f"the state of this run after epoch {epoch - 1} is not the one that was decided on")
+
+
+def _same_positions(some: tuple[str | None, ...], others: tuple[str | None, ...]) -> bool:
+    return len(some) == len(others) and all(map(same_position, some, others))
 
 
 def _check_positions(

@@ -191,10 +191,13 @@ def choose(
 ) -> Decided:
     """The one prepared record that matches the surviving state, by offsets and state ids.
 
-    Without state ids (no state) every record with these offsets is equally valid, and the newest run's counts.
+    Without state ids (no state) every record with these offsets is equally valid, and the newest run's counts. Where
+    another driver may be alive, it may have overwritten the offsets after the epoch was prepared: then they say
+    nothing, and recovery restores those of the decision.
     """
     entry_of_commits = parse_commits(commits)
-    whole_offsets = offsets if parse_offsets(offsets) is not None else None
+    says_something = query.local_lease and parse_offsets(offsets) is not None
+    whole_offsets = offsets if says_something else None
     if commits is None or entry_of_commits is None:
         raise _hole(query, epoch, f"{COMMITS}/{epoch} is missing or torn, and a later entry is there")
     matching = [
@@ -203,7 +206,7 @@ def choose(
     if not matching:
         raise _hole(query, epoch, f"{len(candidates)} prepared records, none with these offsets and state ids")
     several = len({prepared.offsets for _, prepared in matching}) > 1
-    if several or (entry_of_commits.state_ids is not None and len(matching) > 1):
+    if (several and query.local_lease) or (entry_of_commits.state_ids is not None and len(matching) > 1):
         runs = ", ".join(str(prepared.run) for _, prepared in matching)
         raise TidegateError(
             Code.LEDGER_AMBIGUOUS,

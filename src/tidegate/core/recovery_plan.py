@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.ledger import COMMITS, OFFSETS, SOURCES, entry
 from tidegate.core.records import Decided
 from tidegate.core.spark_log import (
@@ -24,8 +25,9 @@ def plan_recovery(found: FoundLog) -> list[RecoveryStep]:
 
     Every decided epoch's entries equal the decision, byte for byte. These entries are set aside: those beyond the
     newest decided epoch plus one (after a power loss Spark would skip an epoch with only a warning), torn entries, and
-    an entry that goes back or refers to a torn or missing entry of a file source's own log. A due no-data epoch is
-    added: Spark forgets it at a restart, and with it the last windows.
+    an entry that goes back, has a later watermark than the newest decided epoch leads to, or refers to a torn or
+    missing entry of a file source's own log. A due no-data epoch is added: Spark forgets it at a restart, and with it
+    the last windows.
     """
     plan: list[RecoveryStep] = []
     for epoch, decided in sorted(found.decided.items()):
@@ -105,10 +107,19 @@ def _follows(found: FoundLog, following: bytes, broken: Mapping[int, int]) -> bo
         return False
     newest = found.decided.get(found.newest)
     before = None if newest is None else parse_offsets(newest.offsets)
-    if before is None:
+    if newest is None or before is None:
         return True
     same_sources = len(before.positions) == len(offsets.positions)
-    return same_sources and not any(map(goes_back, before.positions, offsets.positions))
+    goes_on = same_sources and not any(map(goes_back, before.positions, offsets.positions))
+    return goes_on and _leads_to(newest, offsets)
+
+
+def _leads_to(newest: Decided, following: OffsetsEntry) -> bool:
+    """False if the watermark is of a run that has computed the newest decided epoch with more input: rows that come
+    again would be too late. The last epoch of a drain has a watermark of its own.
+    """
+    logged = parse_commits(newest.commits)
+    return logged is None or not logged.next_watermark_ms < following.watermark_ms < END_OF_TIME_MS
 
 
 def _names(offsets: OffsetsEntry, source: int, first: int) -> bool:

@@ -15,11 +15,12 @@ from tidegate.spark.compiled import class_of
 
 @dataclass(slots=True)
 class OperatorState:
-    """One stateful operator: the ids of its state files by partition, and the number of successes of each partition.
-    `rows` is None if Spark's count is not that of the state.
+    """One stateful operator: the ids of its state files by partition, those of the files that it began with, and the
+    number of successes of each partition. `rows` is None if Spark's count is not that of the state.
     """
 
     ids: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    base: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     successes: Counter[int] = field(default_factory=Counter[int])
     rows: int | None = None
 
@@ -41,6 +42,8 @@ class PlanLook:
                     state.successes[int(number)] += 1
                 case "ids":
                     state.ids[int(number)] = rest
+                case "base":
+                    state.base[int(number)] = rest
                 case _:
                     state.rows = _rows(int(number), *map(int, rest))
         return found

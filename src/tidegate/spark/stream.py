@@ -9,9 +9,10 @@ from typing import Any, cast
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidegate.core.effects import OwnPlan
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spark_log import canonical_state_ids
-from tidegate.spark.look import PlanLook
+from tidegate.spark.look import OperatorState, PlanLook
 
 JVM_IS_GONE = (Py4JNetworkError, ConnectionRefusedError)
 """The errors of a call to a dead JVM. A thread with a connection tries it once more, any other opens a new one, which
@@ -43,9 +44,18 @@ class RunningStream:
         offsets = [committed.get(sources.apply(index)) for index in range(sources.size())]
         return tuple(offset.get().json() if offset.isDefined() else None for offset in offsets)
 
-    def state(self, *, names_files: bool) -> tuple[str | None, dict[str, int]]:
-        """The ids of the state files that the running epoch wrote, equal to those in `commits/N` later; and the rows of
-        state after it by operator, if Spark has counted them.
+    def own_plan(self, base_ids: str | None) -> OwnPlan:
+        """The running epoch as Spark's thread has planned it, from memory and not from the log."""
+        sources: Any = self._execution.sources()
+        available: Any = self._execution.availableOffsets()
+        offsets = [available.get(sources.apply(index)) for index in range(sources.size())]
+        ends = tuple(offset.get().json() if offset.isDefined() else None for offset in offsets)
+        metadata: Any = self._execution.lastExecution().offsetSeqMetadata()
+        return OwnPlan(ends, int(metadata.batchWatermarkMs()), base_ids)
+
+    def state(self, *, names_files: bool) -> tuple[str | None, str | None, dict[str, int]]:
+        """The ids of the state files that the running epoch wrote, equal to those in `commits/N` later; the ids of
+        those that it began with; and the rows of state after it by operator, if Spark has counted them.
 
         Read inside the epoch, after its one action. Empty for an epoch without state, and for files without unique
         names. Raises EPOCH_TORN if state was computed twice: then its rows and its ids may come from different
@@ -54,9 +64,14 @@ class RunningStream:
         found = self._look.state_of(self._execution.lastExecution().executedPlan(), names_files=names_files)
         for operator, state in found.items():
             self._refuse_second_computation(operator, state.successes)
-        ids = {operator: [ids for _, ids in sorted(state.ids.items())] for operator, state in found.items()}
         rows = {operator: state.rows for operator, state in found.items() if state.rows is not None}
-        return canonical_state_ids(ids) if names_files else None, rows
+        if not names_files:
+            return None, None, rows
+        ids, base = (
+            {operator: [ids for _, ids in sorted(named(state).items())] for operator, state in found.items()}
+            for named in (_written, _begun_with)
+        )
+        return canonical_state_ids(ids), canonical_state_ids(base if any(base.values()) else None), rows
 
     def _refuse_second_computation(self, operator: str, successes: Counter[int]) -> None:
         """Raise if a task with state succeeded more than once.
@@ -100,3 +115,11 @@ class RunningStream:
                 return False
             time.sleep(0.02)
         return True
+
+
+def _written(state: OperatorState) -> dict[int, list[str]]:
+    return state.ids
+
+
+def _begun_with(state: OperatorState) -> dict[int, list[str]]:
+    return state.base

@@ -50,11 +50,19 @@ public class TidegateLook {
         StatefulOpStateStoreCheckpointInfo[] infos = writer.getStateStoreCheckpointInfo();
         for (int i = 0; i < infos.length; i++) {
             lines.append("ids ").append(operator).append(' ').append(infos[i].partitionId());
-            String[] ids = (String[]) infos[i].stateStoreCkptId().get();
-            for (int j = 0; j < ids.length; j++) {
-                lines.append(' ').append(ids[j]);
+            addIds(infos[i].stateStoreCkptId(), lines);
+            if (infos[i].baseStateStoreCkptId().isDefined()) {
+                lines.append("base ").append(operator).append(' ').append(infos[i].partitionId());
+                addIds(infos[i].baseStateStoreCkptId(), lines);
             }
-            lines.append('\n');
         }
+    }
+
+    private void addIds(scala.Option found, StringBuilder lines) {
+        String[] ids = (String[]) found.get();
+        for (int j = 0; j < ids.length; j++) {
+            lines.append(' ').append(ids[j]);
+        }
+        lines.append('\n');
     }
 }

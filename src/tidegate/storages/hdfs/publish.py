@@ -205,7 +205,7 @@ def _finish(client: HdfsClient, file: AsyncFileWriter, *, is_synced: bool, at_le
     elif not client.transfer(lambda: _closed(file, wait)):
         client.close_seconds = 2 * wait
         raise HdfsFailure(Trouble.AWAY, "the file could not be closed: its last packet was not acknowledged in time")
-    client.close_seconds = max(_CLOSE_SECONDS, 0.9 * client.close_seconds)
+    client.close_seconds = max(_CLOSE_SECONDS, 0.97 * client.close_seconds)
 
 
 async def _closed(file: AsyncFileWriter, wait_seconds: float) -> bool:
@@ -224,6 +224,6 @@ _TOKENS = 1 << 26
 _KEPT_BYTES = 4 << 20
 _BLOCK_BYTES = 1 << 20
 _CLIENT_SLEEP_SECONDS = 0.5
-_CLOSE_SECONDS = 0.02
+_CLOSE_SECONDS = 0.01
 _CLOSE_FACTORS = (1, 1, 2)
 _LARGE_CLOSE_SECONDS = 0.1

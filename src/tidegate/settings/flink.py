@@ -40,7 +40,10 @@ ANSWERS: Final[Mapping[str, str]] = {
 
 _NO_CLUSTER = "leave it out: tidegate has no cluster of its own; Spark computes where the program's session does"
 _NO_PAGE = "leave it out: there is no page and no REST interface; `tidegate list` and `info` read the job's folder"
-_STORES = "leave it out: checkpoints are on a local disk; for what Spark reads, set spark.hadoop.* in its session"
+_STORES = (
+    "leave it out: S3 is found by AWS's variables and profiles, HDFS by HADOOP_CONF_DIR; for what else Spark reads, set"
+    " spark.hadoop.* in its session"
+)
 _SPARKS = "leave it out: Spark's own settings of its session decide this"
 
 FAMILIES: Final[Mapping[str, str]] = {

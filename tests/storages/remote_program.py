@@ -1,4 +1,7 @@
-"""Two queries whose checkpoints are on the storage of the second argument: a count of words, and their lines."""
+"""Two queries whose checkpoints are on the storage of the second argument: a count of words, and their lines.
+
+The third argument, if any, is `lease.timeout`.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ from tests.support.session import small_session
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 
 
-def main(folder: Path, checkpoints: str) -> None:
+def main(folder: Path, checkpoints: str, lease_timeout: str = "3s") -> None:
     # Of S3 the session of tidegate has the jars: a program that makes its own brings them.
     spark = None if checkpoints.startswith("s3:") else small_session()
-    job = Job("words", spark=spark, checkpointing_dir=checkpoints, checkpointing_interval=0, lease_timeout="3s")
+    job = Job(
+        "words", spark=spark, checkpointing_dir=checkpoints, checkpointing_interval=0, lease_timeout=lease_timeout
+    )
     lines = job.source("lines", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
     counts = lines.groupBy("value").count()
     job.query("counts", counts, sinks=[FileSink("files", folder / "out", format="json")], mode="update")
@@ -25,4 +30,4 @@ def main(folder: Path, checkpoints: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -21,6 +21,7 @@ from tidegate.operate import State
 
 PROGRAM = Path(__file__).with_name("remote_program.py")
 FILES = 4
+AWAY_SECONDS = 8.0
 PAUSED_BEFORE = ("prepared.before@1", "decision.before@1", "commit.before@1")
 
 
@@ -51,6 +52,29 @@ def test_a_driver_that_is_paused_for_longer_than_its_lease_changes_nothing_when_
         os.kill(paused.process.pid, signal.SIGCONT)
         assert paused.wait() == 1, paused.tail()
         assert any(code in paused.tail() for code in ("TG-LEASE-LOST", "TG-DRIVER-ALIVE", "TG-RUN-"))
+    is_exact(tmp_path)
+
+
+@pytest.mark.more
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("point", PAUSED_BEFORE)
+def test_a_job_goes_on_when_its_hdfs_was_away_for_a_shorter_time_than_its_lease(
+    hdfs: HdfsServer, tmp_path: Path, point: str
+) -> None:
+    checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
+    write_input(tmp_path)
+    with Driver(
+        PROGRAM, str(tmp_path), checkpoints, "60s", log=tmp_path / "log", failpoints=f"{point}=pause"
+    ) as driver:
+        wait_until_stopped(driver.process.pid)
+        hdfs.kill_name_node()
+        try:
+            os.kill(driver.process.pid, signal.SIGCONT)
+            time.sleep(AWAY_SECONDS)
+            assert driver.process.poll() is None, driver.tail()
+        finally:
+            hdfs.start_name_node()
+        assert driver.wait() == 0, driver.tail()
     is_exact(tmp_path)
 
 

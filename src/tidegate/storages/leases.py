@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from tidegate.storages.lease import LEASE_TIMEOUT_SECONDS, HeldLease, Lease, LeaseState
 from tidegate.storages.local.lease import LocalLease
 from tidegate.storages.opening import open_storage
-from tidegate.storages.renewal import renewing
 from tidegate.storages.schemes import Folder, Scheme, Where
-from tidegate.storages.terms.lease import TermsLease
 
 
 def open_lease(job_folder: Where, timeout_seconds: float = LEASE_TIMEOUT_SECONDS) -> Lease:
@@ -28,6 +26,8 @@ def taken_lease(
     job_folder: Where, job: str, patience_seconds: float, timeout_seconds: float = LEASE_TIMEOUT_SECONDS
 ) -> Generator[HeldLease]:
     """The job's lease: taken (`Lease.take`), renewed inside the block, and released at its end."""
+    from tidegate.storages.renewal import renewing  # only where it is needed: no command is to wait for it
+
     with open_lease(job_folder, timeout_seconds).take(job, patience_seconds) as held, renewing(held):
         yield held
 
@@ -42,10 +42,16 @@ def driver_or_engine_lives(job_folder: Where) -> bool:
     return open_lease(job_folder).standing() is not LeaseState.FREE
 
 
+def _terms(folder: Folder, timeout_seconds: float) -> Lease:
+    from tidegate.storages.terms.lease import TermsLease  # only where it is needed: no command is to wait for it
+
+    return TermsLease(open_storage(folder), timeout_seconds)
+
+
 _LEASES: Mapping[Scheme, Callable[[Folder, float], Lease]] = {
     Scheme.FILE: lambda folder, _: LocalLease(folder.path),
-    Scheme.S3: lambda folder, timeout_seconds: TermsLease(open_storage(folder), timeout_seconds),
-    Scheme.HDFS: lambda folder, timeout_seconds: TermsLease(open_storage(folder), timeout_seconds),
-    Scheme.VIEWFS: lambda folder, timeout_seconds: TermsLease(open_storage(folder), timeout_seconds),
+    Scheme.S3: _terms,
+    Scheme.HDFS: _terms,
+    Scheme.VIEWFS: _terms,
 }
 """A storage without locks has terms."""

@@ -83,6 +83,27 @@ def test_a_put_that_was_swept_as_left_over_is_not_taken_for_done(place: Folder, 
     assert by_way_of(proxy, place).put_if_absent("decided/7", b"same") is False
 
 
+def test_a_replace_that_never_came_is_done_again(place: Folder, proxy: Proxy) -> None:
+    storage = by_way_of(proxy, place)
+    storage.replace("job.json", b"first")
+    lost = proxy.lose_request(b"rename2", count=2)
+    storage.replace("job.json", b"second")
+    assert lost.struck == 2
+    assert open_storage(place).read("job.json") == b"second"
+    assert hidden_in(place, "") == []
+
+
+def test_a_large_file_survives_lost_renames(place: Folder, proxy: Proxy) -> None:
+    client = client_of(Folder.of(f"hdfs://127.0.0.1:{proxy.port}"), Waits())
+    for number, lose in enumerate((proxy.lose_request, proxy.lose_answer)):
+        lost = lose(b"rename2")
+        file = NewFile(client, f"{place.path}/{number}")
+        file.write(bytes(5 << 20))
+        assert file.publish() is True
+        assert lost.struck == 1
+    assert open_storage(place).list("") == ["0", "1"]
+
+
 def test_a_put_that_never_came_is_done_again(place: Folder, proxy: Proxy) -> None:
     lost = [proxy.lose_request(method) for method in (b"rename2", b"addBlock", b"complete", b"create")]
     assert by_way_of(proxy, place).put_if_absent("decided/7", b"content") is True
@@ -249,6 +270,21 @@ def test_the_default_file_system_and_a_mount_table_lead_to_the_same_folder(
     assert mounted.put_if_absent("runs/0", b"0") is True
     assert mounted.set_aside("runs/0") == "runs/.aside-0-0"
     assert by_default.list("runs") == [".aside-0-0"]
+
+
+def test_a_name_service_leads_to_the_name_node_that_answers(
+    place: Folder, hdfs: HdfsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "dfs.ha.namenodes.service": "one,two",
+        "dfs.namenode.rpc-address.service.one": "127.0.0.1:1",
+        "dfs.namenode.rpc-address.service.two": f"127.0.0.1:{hdfs.port}",
+    }
+    properties = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{''.join(properties)}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert open_storage(f"hdfs://service{place.path}").put_if_absent("job.json", b"{}") is True
+    assert open_storage(place).read("job.json") == b"{}"
 
 
 def test_a_forked_process_has_a_client_of_its_own(place: Folder) -> None:

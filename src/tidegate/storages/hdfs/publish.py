@@ -5,10 +5,10 @@ renamed. A create-if-absent under its own name would do none of that: a writer t
 part of the content. A file that is still open reads as empty or short; such a file has a hidden name only.
 
 **The answer to a rename is a hint.** When a call breaks off, the NameNode may have carried it out, or may do so later.
-So the writer first removes the hidden file. From then on a late rename finds nothing and has no effect, and a look at
-the target decides. "The hidden file is gone" is no proof of success: another driver, which took this one for dead, may
-have swept it. Nor is the content: two drivers can write the same bytes, and each must know whether its own put came
-first.
+So the writer looks at the target, and repeats the rename while there is none: of two renames of one hidden file the
+second finds nothing. Where another's record is there, the hidden file is removed, so that a late rename has no effect.
+"The hidden file is gone" is no proof of success: another driver, which took this one for dead, may have swept it. Nor
+is the content: two drivers can write the same bytes, and each must know whether its own put came first.
 
 **The writer's token is the block size.** A file on HDFS carries its block size for life, the client chooses it, and it
 comes with every status. Here it is 16 MiB and 26 random bits. It costs no request, needs no setting of the cluster, and
@@ -54,18 +54,14 @@ def put(client: HdfsClient, target: str, data: bytes) -> bool:
     while True:
         hidden = _written(client, target, data, tries, is_synced=True)
         try:
-            client.rename(hidden.path, target, overwrite=False)
+            is_ours = _named(client, hidden, target, data, tries)
         except HdfsFailure as failure:
-            outcome = _outcome(client, hidden, target, data, tries)
-            if outcome is None:
-                if not tries.again(_curable(failure)):
-                    raise
-                continue
+            if not tries.again(_curable(failure)):
+                raise
         else:
-            outcome = True
-        if outcome:
-            client.remember_own(target)
-        return outcome
+            if is_ours:
+                client.remember_own(target)
+            return is_ours
 
 
 def replace(client: HdfsClient, target: str, data: bytes, *, is_synced: bool) -> None:
@@ -74,9 +70,8 @@ def replace(client: HdfsClient, target: str, data: bytes, *, is_synced: bool) ->
     while True:
         hidden = _written(client, target, data, tries, is_synced=is_synced)
         try:
-            client.rename(hidden.path, target, overwrite=True)
+            _named_over(client, hidden, target, tries)
         except HdfsFailure as failure:
-            client.delete(hidden.path, tries=tries)  # else a late rename could put this content over a later one
             if not tries.again(_curable(failure)):
                 raise
         else:
@@ -97,6 +92,7 @@ class NewFile(io.RawIOBase):
         self._kept = bytearray()
         self._hidden = _Hidden.of(target)
         self._open: AsyncFileWriter | None = None
+        self._sent = 0
 
     def writable(self) -> bool:
         return True
@@ -113,15 +109,10 @@ class NewFile(io.RawIOBase):
         if self._open is None:
             return put(self._client, self._target, bytes(self._kept))
         self._send()
-        _finish(self._client, self._open, is_synced=True, at_least_seconds=_LARGE_CLOSE_SECONDS)
-        try:
-            self._client.rename(self._hidden.path, self._target, overwrite=False)
-        except HdfsFailure:
-            outcome = _outcome(self._client, self._hidden, self._target, None, self._client.tries())
-            if outcome is None:
-                raise
-            return outcome
-        return True
+        # No close that is given up: one that was given up too early would cost the whole file.
+        self._client.transfer(self._open.hsync)
+        self._client.transfer(self._open.close)
+        return _named(self._client, self._hidden, self._target, None, self._client.tries())
 
     def abandon(self) -> None:
         """Remove what was written, unless it has its name. What cannot be removed is hidden."""
@@ -133,10 +124,10 @@ class NewFile(io.RawIOBase):
     def _send(self) -> None:
         if self._open is None:
             self._open = self._client.create(self._hidden.path, self._hidden.token)
-        file, block = self._open, bytes(self._kept)
+        block = bytes(self._kept)
         self._kept.clear()
-        if block:
-            self._client.transfer(lambda: file.write(block))
+        _send(self._client, self._open, block, self._hidden.token, self._sent)
+        self._sent += len(block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +150,7 @@ def _written(client: HdfsClient, target: str, data: bytes, tries: Tries, *, is_s
         hidden = _Hidden.of(target)
         try:
             file = client.create(hidden.path, hidden.token)
-            if data:
-                client.transfer(lambda file=file: file.write(data))
+            _send(client, file, data, hidden.token, 0)
             _finish(client, file, is_synced=is_synced and bool(data))
         except HdfsFailure as failure:
             _try_to_remove(client, hidden)
@@ -170,17 +160,51 @@ def _written(client: HdfsClient, target: str, data: bytes, tries: Tries, *, is_s
             return hidden
 
 
-def _outcome(client: HdfsClient, hidden: _Hidden, target: str, data: bytes | None, tries: Tries) -> bool | None:
-    """True if the target is ours after a rename that failed, False if it is another's, None if it is absent: then the
-    rename was not carried out and never will be. `data`: None where the token has to do.
+def _send(client: HdfsClient, file: AsyncFileWriter, data: bytes, block_size: int, sent: int) -> None:
+    """Write behind the first `sent` bytes. A full block is synced: the sync of the next one does not do it."""
+    rest = memoryview(data)
+    while rest:
+        part = bytes(rest[: block_size - sent % block_size])
+        client.transfer(lambda part=part: file.write(part))
+        rest, sent = rest[len(part) :], sent + len(part)
+        if sent % block_size == 0:
+            client.transfer(file.hsync)
+
+
+def _named(client: HdfsClient, hidden: _Hidden, target: str, data: bytes | None, tries: Tries) -> bool:
+    """Rename without overwriting. True if the target is ours, False if it is another's. `data`: None where the token
+    has to do. A rename may be repeated: of two that are carried out the second finds no hidden file.
     """
-    client.delete(hidden.path, tries=tries)
-    found = client.status(target, tries=tries)
-    if found is None:
-        return None
-    if found.block_size != hidden.token:
-        return False
-    return data is None or client.read(target) == data
+    while True:
+        try:
+            client.rename(hidden.path, target, overwrite=False)
+        except HdfsFailure as failure:
+            found = client.status(target, tries=tries)
+            if found is not None and found.block_size == hidden.token:
+                return data is None or client.read(target) == data
+            if found is not None:
+                client.delete(hidden.path, tries=tries)  # a late rename must not bring it when the target has gone
+                return False
+            if not tries.again(failure):
+                _try_to_remove(client, hidden)
+                raise
+        else:
+            return True
+
+
+def _named_over(client: HdfsClient, hidden: _Hidden, target: str, tries: Tries) -> None:
+    """Rename over the target. As above: no late rename can put this content over a later one."""
+    while True:
+        try:
+            return client.rename(hidden.path, target, overwrite=True)
+        except HdfsFailure as failure:
+            if failure.trouble is Trouble.ABSENT:
+                found = client.status(target, tries=tries)
+                if found is not None and found.block_size == hidden.token:
+                    return None
+            if not tries.again(failure):
+                _try_to_remove(client, hidden)
+                raise
 
 
 def _try_to_remove(client: HdfsClient, hidden: _Hidden) -> None:
@@ -194,12 +218,12 @@ def _curable(failure: HdfsFailure) -> HdfsFailure:
     return HdfsFailure(Trouble.AWAY, failure.found) if failure.trouble in (Trouble.EXISTS, Trouble.ABSENT) else failure
 
 
-def _finish(client: HdfsClient, file: AsyncFileWriter, *, is_synced: bool, at_least_seconds: float = 0.0) -> None:
+def _finish(client: HdfsClient, file: AsyncFileWriter, *, is_synced: bool) -> None:
     """Sync and close. A slow sync announces a slow close."""
     begin = time.monotonic()
     if is_synced:
         client.transfer(file.hsync)
-    wait = max(_CLOSE_SECONDS, client.close_seconds, at_least_seconds, 2 * (time.monotonic() - begin))
+    wait = max(_CLOSE_SECONDS, client.close_seconds, 2 * (time.monotonic() - begin))
     if wait >= _CLIENT_SLEEP_SECONDS:
         client.transfer(file.close)
     elif not client.transfer(lambda: _closed(file, wait)):
@@ -226,4 +250,3 @@ _BLOCK_BYTES = 1 << 20
 _CLIENT_SLEEP_SECONDS = 0.5
 _CLOSE_SECONDS = 0.01
 _CLOSE_FACTORS = (1, 1, 2)
-_LARGE_CLOSE_SECONDS = 0.1

@@ -39,7 +39,7 @@ def test_all_jobs_of_a_storage_are_listed_and_one_is_opened_by_name_id_or_uri(tm
 
 @pytest.mark.parametrize(
     ("storage", "job", "code"),
-    [("here", "words", "TG-JOB-UNKNOWN"), ("s3://b/jobs", "words", "TG-SETTING-VALUE")],
+    [("here", "words", "TG-JOB-UNKNOWN"), ("ftp://b/jobs", "words", "TG-SETTING-VALUE")],
 )
 def test_what_cannot_be_opened_is_refused_with_a_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str, job: str, code: str

@@ -25,9 +25,9 @@ ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
     ("crash", "formats", "jobs", "simulation", "unit"),
-    ("contract", "kafka", "outside", "surprises"),
+    ("kafka", "outside", "surprises"),
     ("house", "integration/test_[a-h]*.py", "storages"),
-    ("integration/test_[i-z]*.py",),
+    ("contract", "integration/test_[i-z]*.py"),
 )
 """Folders and files of `tests/` by lane, as patterns, so that all lanes take about as long."""
 

@@ -24,8 +24,8 @@ from typing import IO
 ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
-    ("crash", "formats", "jobs", "simulation", "unit"),
-    ("kafka", "outside", "surprises"),
+    ("crash", "jobs", "simulation", "unit"),
+    ("formats", "kafka", "outside", "surprises"),
     ("house", "integration/test_[a-h]*.py", "storages"),
     ("contract", "integration/test_[i-z]*.py"),
 )

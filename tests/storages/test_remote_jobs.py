@@ -15,7 +15,7 @@ import pytest
 from tests.support.driver import HOLD_SECONDS, Driver
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
-from tests.support.today import sampled
+from tests.support.today import sampled, turn
 from tidegate import operate
 from tidegate.operate import State
 
@@ -25,6 +25,7 @@ AWAY_SECONDS = 8.0
 PAUSED_BEFORE = ("prepared.before@1", "decision.before@1", "commit.before@1")
 
 
+@turn(0, of=2)
 @pytest.mark.timeout(400)
 def test_a_job_with_its_checkpoints_on_hdfs_stays_exact_when_its_driver_is_killed(
     hdfs: HdfsServer, tmp_path: Path
@@ -32,6 +33,7 @@ def test_a_job_with_its_checkpoints_on_hdfs_stays_exact_when_its_driver_is_kille
     stays_exact(tmp_path, f"{hdfs.uri}/{tmp_path.name}/checkpoints")
 
 
+@turn(1, of=2)
 @pytest.mark.timeout(400)
 def test_a_job_with_its_checkpoints_on_s3_stays_exact_when_its_driver_is_killed(s3: S3Server, tmp_path: Path) -> None:
     stays_exact(tmp_path, str(s3.folder()))

@@ -1,9 +1,9 @@
 """A world of processes that take, renew and lose a lease of terms: `python -m tests.simulation.lease_world --seeds N`.
 
-Every process runs the real `TermsLease` in a thread of its own, and stops at each request and each sleep, so that one
-goes on at a time. Each has a clock of its own: another beginning, and a rate that is up to a tenth off. Requests take
-long, fail before or after they have landed, or land when their sender has given up. Processes stand still, also with
-their clock, and die.
+Every process runs the real `TermsLease` in its own thread. It stops at each request and each sleep, so that only one
+process runs at a time. Each has its own clock, with its own start, and a rate that is up to a tenth off. A request can
+be slow, can fail before or after the storage has carried it out, and can be carried out after its sender has given up.
+A process can be paused, with or without its clock, and can die.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ def no_download(bundle: Bundle, tell: object) -> Path:
 
 @pytest.fixture
 def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(s3a, "_spark_jars", lambda: tmp_path)
+    monkeypatch.setattr(s3a, "spark_jars", lambda: tmp_path)
     monkeypatch.setattr(s3a, "fetched", no_download)
     return tmp_path
 
 
 def test_the_connector_has_the_version_of_the_installed_hadoop() -> None:
-    jars = s3a._spark_jars()
+    jars = s3a.spark_jars()
     assert jars is not None
     assert [each.name for each in jars.glob("hadoop-client-api-*")] == [f"hadoop-client-api-{s3a.HADOOP_VERSION}.jar"]
 

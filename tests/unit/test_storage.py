@@ -366,3 +366,14 @@ def _in_a_killed_child(disk: FsRecorder, step: int, action: Callable[[], object]
         finally:
             os._exit(0)
     os.waitpid(child, 0)
+
+
+def test_a_peek_at_names_syncs_nothing_and_leaves_the_time_of_the_folder(
+    storage: LocalStorage, disk: FsRecorder, tmp_path: Path
+):
+    storage.put_if_absent("ledger/done/7", b"")
+    before = (tmp_path / "ledger/done").stat().st_mtime_ns
+    disk.forget()
+    assert LocalStorage(tmp_path).peek_names("ledger/done") == ["7"]
+    assert disk.synced() == []
+    assert (tmp_path / "ledger/done").stat().st_mtime_ns == before

@@ -18,6 +18,6 @@ def drop_checksums(checkpoint: Folder) -> None:
         return  # only Spark's file system for local disks keeps checksum files
     storage = open_storage(checkpoint)
     for folder in (OFFSETS, COMMITS, *(f"{SOURCES}/{each}" for each in storage.folders(SOURCES))):
-        for name in storage.list(folder):
+        for name in storage.peek_names(folder):
             if name.startswith(".") and name.endswith(".crc"):
                 storage.delete(f"{folder}/{name}")

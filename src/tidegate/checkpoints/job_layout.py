@@ -17,7 +17,7 @@ from tidegate.storages.storage import Storage
 JOB_RECORD = "job.json"
 QUERIES = "queries"
 LOCKS = ("lease", "locks")
-"""The folders of a lease, of which a storage has one."""
+"""The folder of a job's lease has one of these names: terms are in the first, file locks in the second."""
 
 CHECKPOINTS = "checkpoints"
 RESTORES = "restores"

@@ -32,7 +32,7 @@ class Tempo:
         not matter.
         """
         log = open_storage(self.log)
-        finished = entry_numbers(log.list(COMMITS))
+        finished = entry_numbers(log.peek_names(COMMITS))
         if not finished:
             return None
         begin, end = log.look(offsets_entry(finished[-1])), log.look(commits_entry(finished[-1]))
@@ -43,6 +43,6 @@ class Tempo:
     def _run_begun(self) -> float:
         """The time when the newest run began; 0 if unknown."""
         query = open_storage(self.log.parent)
-        runs = entry_numbers(query.list(RUNS))
+        runs = entry_numbers(query.peek_names(RUNS))
         newest = query.look(entry(RUNS, runs[-1])) if runs else None
         return 0.0 if newest is None else newest.written_at

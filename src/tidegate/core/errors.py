@@ -231,11 +231,7 @@ class Code(Enum):
         Remedy.RESTART,
         "the driver's process ended without a report: killed, or out of memory",
     )
-    SAVEPOINT_CUT_OFF = (
-        "TG-SAVEPOINT-CUT-OFF",
-        Remedy.RESTART,
-        "the job ended while a savepoint of it was taken",
-    )
+    SAVEPOINT_CUT_OFF = ("TG-SAVEPOINT-CUT-OFF", Remedy.RESTART, "the job ended while a savepoint of it was taken")
     DRIVER_STALLED = ("TG-DRIVER-STALLED", Remedy.RESTART, "the driver was alive and did nothing for progress_timeout")
 
     # The operator has to decide.
@@ -285,31 +281,15 @@ class Code(Enum):
         Remedy.DECIDE,
         "a stateful operator of the program is not the one that computed its state",
     )
-    RESTORE_STATE = (
-        "TG-RESTORE-STATE",
-        Remedy.DECIDE,
-        "the state that was restored is not the state of the savepoint",
-    )
+    RESTORE_STATE = ("TG-RESTORE-STATE", Remedy.DECIDE, "the state that was restored is not the state of the savepoint")
     JOB_MISMATCH = ("TG-JOB-MISMATCH", Remedy.DECIDE, "the checkpoint belongs to another job")
     LEVEL_CHANGED = ("TG-LEVEL-CHANGED", Remedy.DECIDE, "the checkpoint was written at another delivery level")
-    LEDGER_HOLE = (
-        "TG-LEDGER-HOLE",
-        Remedy.DECIDE,
-        "a decided epoch has no prepared record that matches Spark's log",
-    )
+    LEDGER_HOLE = ("TG-LEDGER-HOLE", Remedy.DECIDE, "a decided epoch has no prepared record that matches Spark's log")
     LEDGER_AMBIGUOUS = ("TG-LEDGER-AMBIGUOUS", Remedy.DECIDE, "two prepared records match a decided epoch")
     OFFSETS_BACKWARDS = ("TG-OFFSETS-BACKWARDS", Remedy.DECIDE, "a source does not resume where the last epoch ended")
-    INGEST_LOST = (
-        "TG-INGEST-LOST",
-        Remedy.DECIDE,
-        "the ingest log of a source lacks lines that the checkpoint needs",
-    )
+    INGEST_LOST = ("TG-INGEST-LOST", Remedy.DECIDE, "the ingest log of a source lacks lines that the checkpoint needs")
     FILE_LOST = ("TG-FILE-LOST", Remedy.DECIDE, "a file that an epoch has to read is gone")
-    FILE_CHANGED = (
-        "TG-FILE-CHANGED",
-        Remedy.DECIDE,
-        "a file has changed since an epoch took it, or while it was read",
-    )
+    FILE_CHANGED = ("TG-FILE-CHANGED", Remedy.DECIDE, "a file has changed since an epoch took it, or while it was read")
     KAFKA_TOPIC_RECREATED = (
         "TG-KAFKA-TOPIC-RECREATED",
         Remedy.DECIDE,

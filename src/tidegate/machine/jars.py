@@ -34,8 +34,8 @@ class Bundle:
     without: tuple[tuple[str, str], ...] = ()
 
     def left_out_of(self, group: str, name: str) -> list[tuple[str, str]]:
-        """Dependencies of the given module to exclude, pairs (group, name): all of them, or those of which the bundle
-        names its own version, and those to leave out.
+        """The dependencies of this module to exclude, as pairs (group, name). A bundle without dependencies excludes
+        all. Any other bundle excludes the modules that it names itself, and those in `without`.
         """
         if not self.with_dependencies:
             return [_EVERYTHING]
@@ -139,13 +139,18 @@ def _left_out(pattern: str, bundle: Bundle, group: str, name: str) -> str:
     return "".join(pattern.format(*other) for other in bundle.left_out_of(group, name))
 
 
-def _ivy_jar() -> Path | None:
-    """The Ivy jar inside pyspark, found without importing pyspark; None if there is none."""
+def spark_jars() -> Path | None:
+    """The folder of jars of pyspark, found without importing it; None if pyspark is not installed."""
     spec = importlib.util.find_spec("pyspark")
     for folder in (spec and spec.submodule_search_locations) or []:
-        for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
-            return jar
+        return Path(folder, "jars")
     return None
+
+
+def _ivy_jar() -> Path | None:
+    """The Ivy jar inside pyspark; None if there is none."""
+    folder = spark_jars()
+    return None if folder is None else next(iter(sorted(folder.glob("ivy-*.jar"))), None)
 
 
 def _unavailable(bundle: Bundle, found: str, where: Path) -> TidegateError:

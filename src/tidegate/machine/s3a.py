@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.machine.jars import Bundle, fetched
+from tidegate.machine.jars import Bundle, fetched, spark_jars
 
 HADOOP_VERSION = "3.5.0"
 """Of the Hadoop client in the jars of every pyspark that tidegate supports (4.2 and 4.3). The connector must have the
@@ -50,7 +49,7 @@ def s3a_jars(settings: Mapping[str, str], tell: Callable[[str], None]) -> list[P
 
     Raises JARS_UNAVAILABLE if the download fails, or if Spark has another version of Hadoop.
     """
-    folder = _spark_jars()
+    folder = spark_jars()
     if _has(folder, f"{_CONNECTOR}-*.jar") or any(_CONNECTOR in settings.get(name, "") for name in _NAMING_JARS):
         return []
     if not _has(folder, f"hadoop-client-api-{HADOOP_VERSION}.jar"):
@@ -60,14 +59,6 @@ def s3a_jars(settings: Mapping[str, str], tell: Callable[[str], None]) -> list[P
 
 def _has(folder: Path | None, pattern: str) -> bool:
     return folder is not None and any(folder.glob(pattern))
-
-
-def _spark_jars() -> Path | None:
-    """The folder of jars of pyspark, found without importing it."""
-    spec = importlib.util.find_spec("pyspark")
-    for folder in (spec and spec.submodule_search_locations) or []:
-        return Path(folder, "jars")
-    return None
 
 
 def _other_hadoop(folder: Path | None) -> TidegateError:

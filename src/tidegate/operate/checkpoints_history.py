@@ -101,7 +101,7 @@ def _decoded(line: bytes) -> DoneCheckpoint | None:
 
 def _numbers(storage: Storage) -> list[int]:
     """The numbers of the files, rising."""
-    return sorted(int(name.removesuffix(_SUFFIX)) for name in storage.list(_FOLDER) if _NAME.fullmatch(name))
+    return sorted(int(name.removesuffix(_SUFFIX)) for name in storage.peek_names(_FOLDER) if _NAME.fullmatch(name))
 
 
 def _file(number: int) -> str:

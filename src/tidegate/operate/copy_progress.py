@@ -58,7 +58,7 @@ def drop_all_progress(job_folder: Where) -> None:
     """Remove the progress files of killed drivers."""
     storage = open_storage(job_folder)
     with suppress(TidegateError):
-        for name in storage.list(PROGRESS):
+        for name in storage.peek_names(PROGRESS):
             storage.delete(f"{PROGRESS}/{name}")
 
 

@@ -113,7 +113,7 @@ _ALL = 1 << 62
 
 
 def _entries(ledger: Storage, folder: str) -> list[int]:
-    return entry_numbers(ledger.list(folder))
+    return entry_numbers(ledger.peek_names(folder))
 
 
 def _folder(job: JobPlace, into: str | None) -> Path:

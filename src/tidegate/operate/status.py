@@ -203,7 +203,7 @@ def _view_query(folder: Folder, beat: QueryBeat | None) -> QueryView:
 
 def _finished(ledger: Storage) -> int:
     through = _record(FinishedThrough, ledger, FINISHED_THROUGH)
-    done = [int(name) for name in ledger.list(DONE) if name.isdigit()]
+    done = [int(name) for name in ledger.peek_names(DONE) if name.isdigit()]
     return max([-1 if through is None else through.epoch, *done])
 
 

@@ -119,7 +119,7 @@ def _storage(folder: Folder) -> Iterator[Finding]:
 
 
 def _trials(folder: Folder, scratch: Folder, there: Path | None) -> Iterator[Finding]:
-    """`there`: the folder on the disk in which the scratch folder is; None on another storage."""
+    """`there`: the scratch folder is in this folder of a local disk. None on another storage."""
     broken = check_storage(open_storage(scratch))
     if broken is not None:
         yield from failed_by("storage", broken)

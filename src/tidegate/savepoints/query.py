@@ -68,7 +68,7 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 
 def _operator(storage: Storage, folder: str, uid: str) -> StatefulOperator:
-    epochs = entry_numbers(storage.list(f"{folder}/v2"))
+    epochs = entry_numbers(storage.peek_names(f"{folder}/v2"))
     name = f"{folder}/v2/{epochs[-1]}" if epochs else f"{folder}/metadata"
     try:
         found = parsed((storage.peek(name) or b"").partition(b"\n")[2], _Metadata)

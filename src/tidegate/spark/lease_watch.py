@@ -1,7 +1,7 @@
 """What a job does about its lease while it runs: it stops as soon as it knows that it has lost it.
 
 Each run asks before every effect of the protocol (`RunRules.lost_lease`), so that nothing is committed by a process
-that was paused and goes on. The companion here ends a job that does nothing.
+that was paused and then resumes. The companion here ends an idle job.
 """
 
 from __future__ import annotations

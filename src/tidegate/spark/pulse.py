@@ -140,7 +140,7 @@ def _open_transactions(folder: Folder, query: QueryStatus) -> int:
     found = 0
     storage = open_storage(folder)
     with suppress(TidegateError):  # written just now, or the storage is away: the next beat shows it
-        for file in storage.list(PREPARED):
+        for file in storage.peek_names(PREPARED):
             if file.partition(".")[0].isdigit() and int(file.partition(".")[0]) > query.finished:
                 name = f"{PREPARED}/{file}"
                 data = storage.peek(name)

@@ -89,6 +89,12 @@ class Storage(Protocol):
         """
         ...
 
+    def peek_names(self, folder: str) -> Names:
+        """Like `list`, but a power loss may lose the result: for display, and for measures of time. It changes nothing
+        and needs no right to write.
+        """
+        ...
+
     def folders(self, folder: str) -> Names:
         """The names of the folders directly in `folder`, sorted; [] if the folder is absent.
 

@@ -62,6 +62,9 @@ class MemoryStorage:
     def list(self, folder: str) -> Names:
         return sorted(name for name in self._below(folder) if "/" not in name)
 
+    def peek_names(self, folder: str) -> Names:
+        return self.list(folder)
+
     def folders(self, folder: str) -> Names:
         return sorted({name.partition("/")[0] for name in self._below(folder) if "/" in name})
 

@@ -152,6 +152,8 @@ class StorageContract(ABC):
             demand(each.list("") == ["top"], f"the root is a folder, too: {each.list('')}")
             demand(each.list("don") == [], "the begin of a folder's name is no folder")
             demand(each.list("none") == [], "a folder that is absent is empty")
+            for folder in ("done", "", "don", "none"):
+                demand(each.peek_names(folder) == each.list(folder), f"a peek has the same names: {folder!r}")
 
     def test_a_list_has_every_record_of_a_large_folder(self) -> None:
         storage = self.open()

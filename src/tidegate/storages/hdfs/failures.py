@@ -112,7 +112,7 @@ _REMOTE_TROUBLES: Mapping[str, Trouble] = {
     "RecoveryInProgressException": Trouble.AWAY,
     "NotReplicatedYetException": Trouble.AWAY,
     "ServerNotRunningYetException": Trouble.AWAY,
-    "LeaseExpiredException": Trouble.AWAY,  # somebody removed the file that was being written: another one may succeed
+    "LeaseExpiredException": Trouble.AWAY,  # the open file was removed: another try may succeed
     "NSQuotaExceededException": Trouble.QUOTA,
     "DSQuotaExceededException": Trouble.QUOTA,
     "QuotaByStorageTypeExceededException": Trouble.QUOTA,

@@ -214,7 +214,7 @@ def _try_to_remove(client: HdfsClient, hidden: _Hidden) -> None:
 
 
 def _curable(failure: HdfsFailure) -> HdfsFailure:
-    """The target was there and is gone, or somebody removed the hidden file: another try decides."""
+    """The target was there and is gone, or another process removed the hidden file: another try decides."""
     return HdfsFailure(Trouble.AWAY, failure.found) if failure.trouble in (Trouble.EXISTS, Trouble.ABSENT) else failure
 
 

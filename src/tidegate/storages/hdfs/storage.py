@@ -69,13 +69,17 @@ class HdfsStorage:
         return None if found is None else RecordStat(found.size_bytes, found.written_at)
 
     def list(self, folder: str) -> Names:
+        names, path = self.peek_names(folder), self._path(folder)
+        if not self._all_own(path, names):
+            with translated(self.where(folder), "list a folder"):
+                self._client().log_edit(path)
+        return names
+
+    def peek_names(self, folder: str) -> Names:
         path = self._path(folder)
         with translated(self.where(folder), "list a folder"):
             entries = self._client().children(path) or []
-            names = sorted(each.name for each in entries if not each.is_folder and not is_temporary(each.name))
-            if not self._all_own(path, names):
-                self._client().log_edit(path)
-            return names
+        return sorted(each.name for each in entries if not each.is_folder and not is_temporary(each.name))
 
     def folders(self, folder: str) -> Names:
         path = self._path(folder)

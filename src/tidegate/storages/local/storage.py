@@ -107,6 +107,14 @@ class LocalStorage:
             self._durable[path] = found
         return sorted(found)
 
+    def peek_names(self, folder: str) -> Names:
+        path = self.path(folder)
+        with Trust().over(path, "list a folder"):
+            try:
+                return sorted(_versions(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
     def folders(self, folder: str) -> Names:
         path = self.path(folder)
         with Trust().over(path, "list a folder"):

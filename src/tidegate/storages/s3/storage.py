@@ -55,6 +55,9 @@ class S3Storage:
         # A key that ends with `/` marks a folder: Spark's client makes some.
         return sorted(each.key.removeprefix(prefix) for each in found.objects if not each.key.endswith("/"))
 
+    def peek_names(self, folder: str) -> Names:
+        return self.list(folder)
+
     def folders(self, folder: str) -> Names:
         demand_below(folder)
         prefix = self._keys.prefix(folder)

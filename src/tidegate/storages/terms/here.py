@@ -15,8 +15,8 @@ from tidegate.storages.terms.decisions import Look, Sighting
 
 
 def _now() -> float:
-    """Seconds that never go back. Where the system can tell, they go on while the machine is suspended: a holder that
-    was suspended must know that it is late.
+    """Seconds that never go back. Where the system can tell, they also count while the machine is suspended: a holder
+    that was suspended must know that it is late.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 

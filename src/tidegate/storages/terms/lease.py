@@ -1,4 +1,4 @@
-"""`Lease` on any `Storage`, without locks: whoever creates the record of the next term holds the lease.
+"""`Lease` on any `Storage`, without locks: the process that creates the record of the next term holds the lease.
 
 The holder replaces its beat every third of its timeout. An observer that has seen the same beat for the whole timeout
 may take the next term; the holder itself gives up after two thirds. Each measures on its own clock, so no two clocks

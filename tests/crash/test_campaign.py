@@ -3,7 +3,7 @@
 Each kill at a failpoint looks at the files to see that the phase is what it is said to be. All strikes hit one job,
 one after the other, so that each recovery finds what the strikes before it left. `./dev campaign crash` strikes with
 every action at every failpoint; here is a kill in each phase, with and without the JVM, and a sample of the rest: a
-third of it each day.
+sixth of it each day.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tests.support.today import sampled
 from tidegate.core.failpoints import Action
 
 SEED = 7
+
+OF = 6
 
 KILLS: list[Step] = [
     At("compute.before", Action.CRASH),
@@ -63,13 +65,13 @@ def sample(seed: int) -> list[Step]:
     ]
 
 
-PARTS = sampled([pytest.param(part, id=f"part {part + 1} of 3") for part in range(3)])
+PARTS = sampled([pytest.param(part, id=f"part {part + 1} of {OF}") for part in range(OF)])
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", PARTS)
 def test_strikes_lose_and_repeat_nothing(tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]) -> None:
-    steps = [*KILLS[part::3], *sample(SEED)[part::3]]
+    steps = [*KILLS[part::OF], *sample(SEED)[part::OF]]
     report, history = struck(tmp_path, steps, capsys)
     assert len(history) == len(steps)
     assert report.records > 0

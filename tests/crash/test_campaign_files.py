@@ -35,7 +35,7 @@ def strike(
     return run_campaign(options, lambda _: None, steps)
 
 
-@turn(0, of=2)
+@turn(0, of=4)
 def test_files_that_move_and_go_around_kills_count_once_and_every_refusal_is_true(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).with_name("refusals_program.py")
 QUICKLY = ["-D", "restart.exponential.initial=100ms", "-D", "restart.exponential.attempts=3"]
 
 
-@turn(0, of=2)
+@turn(1, of=4)
 def test_neither_another_aggregate_nor_state_that_is_gone_is_started_again(tmp_path: Path):
     (tmp_path / "numbers").mkdir()
     add(tmp_path, 1)

@@ -25,7 +25,7 @@ from tidegate.storages.local.locks import acquire, read_holder
 QUICKLY = ["-D", "restart.exponential.initial=100ms"]
 
 
-@turn(0, of=2)
+@turn(1, of=4)
 def test_a_job_is_kept_alive_and_every_row_is_there_once(tmp_path: Path):
     """The driver is killed, then an epoch fails: one restart of the process, and one of the query alone."""
     write(tmp_path, 0, 6)
@@ -55,7 +55,7 @@ def test_a_job_is_kept_alive_and_every_row_is_there_once(tmp_path: Path):
     assert table(tmp_path) == list(range(8))
 
 
-@turn(0, of=2)
+@turn(2, of=4)
 def test_a_standby_takes_over_each_time_and_every_row_is_there_once(tmp_path: Path):
     """It had opened nothing of the job before."""
     write(tmp_path, 0, 6)
@@ -107,7 +107,7 @@ def opened_below(session: int, folder: Path) -> list[str]:
     return [each for each in found if each.startswith(f"{folder}/") and each != f"{folder}/log"]
 
 
-@turn(1, of=2)
+@turn(3, of=4)
 def test_a_driver_whose_supervisor_is_killed_ends_the_next_run_resumes_and_a_fresh_one_begins_anew(tmp_path: Path):
     write(tmp_path, 0, 3)
     with UnderRun(tmp_path, "for-ever", options=["-d", "--json"]) as background:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.support.driver import Driver
+from tests.support.today import turn
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import read_all
 
@@ -40,6 +41,7 @@ def measurements(broker: Broker) -> Iterator[subprocess.Popen[bytes]]:
         sender.kill()
 
 
+@turn(1, of=4)
 @pytest.mark.timeout(300)
 def test_rows_pass_through_a_kill_once_and_a_job_beside_it_prints_them(broker: Broker, tmp_path: Path) -> None:
     reading, shown = job("read_committed.py", broker, tmp_path, log="shown"), tmp_path / "shown"

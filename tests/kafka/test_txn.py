@@ -12,6 +12,7 @@ import pytest
 from tests.kafka.seen import open_transactions, visible_now
 from tests.kafka.test_kafka_kills import ROWS, both_have_every_row_once, ids_of, started, write_numbers
 from tests.support.command import tidegate
+from tests.support.today import turn
 from tidegate.cli.exits import Exit
 from tidegate.storages.leases import driver_or_engine_lives
 from tidegate.testing.kafka import Broker
@@ -44,6 +45,7 @@ def killed_at(point: str, folder: Path, broker: Broker, topic: str) -> None:
         time.sleep(0.05)
 
 
+@turn(0, of=4)
 @pytest.mark.timeout(300)
 def test_what_a_killed_driver_left_open_is_ended_from_outside_and_the_next_start_repeats_nothing(
     tmp_path: Path, broker: Broker

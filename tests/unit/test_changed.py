@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from tests.changed import in_order
-from tests.house.measures import modules_below
+from tests.house.measures import Module, modules_below
 from tests.house.repository import ROOT
 
 
 def chosen(*changed: str) -> list[str]:
-    modules = [*modules_below(ROOT / "src"), *modules_below(ROOT, "tests")]
-    return [str(file.relative_to(ROOT)) for file in in_order(modules, changed)]
+    return [str(file.relative_to(ROOT)) for file in in_order(_modules(), changed)]
+
+
+@cache
+def _modules() -> list[Module]:
+    return [*modules_below(ROOT / "src"), *modules_below(ROOT, "tests")]
 
 
 def test_the_tests_of_a_file_come_before_those_of_what_imports_it():

@@ -4,9 +4,11 @@ from hypothesis import settings
 
 from tests.support.hdfs import hdfs
 from tests.support.jvm import quick_jvms
+from tests.support.kafka_broker import broker
 from tests.support.s3 import s3, s3_server
+from tests.support.standalone import standalone
 
-__all__ = ["hdfs", "s3", "s3_server"]
+__all__ = ["broker", "hdfs", "s3", "s3_server", "standalone"]
 
 settings.register_profile("tidegate", deadline=None)  # a busy machine is no failure
 settings.load_profile("tidegate")

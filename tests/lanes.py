@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
     ("crash", "jobs", "simulation", "unit"),
-    ("formats", "kafka", "outside", "surprises"),
+    ("clusters", "formats", "kafka", "outside", "surprises"),
     ("house", "integration/test_[a-h]*.py", "storages"),
     ("contract", "integration/test_[i-z]*.py"),
 )

@@ -289,10 +289,10 @@ def test_a_table_that_does_not_fit_is_left_as_it_is(place: Place):
     assert place.table() == [("sea",)]
 
 
-def test_sinks_on_this_disk_need_tasks_on_this_machine(place: Place, monkeypatch: pytest.MonkeyPatch):
+def test_checkpoints_and_sinks_on_this_disk_need_tasks_on_this_machine(place: Place, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tidegate.spark.start_checks.is_local", lambda _: False)
     error = error_of(job_of(place, table_sink(place), FileSink("files", place.folder / "out")).start)
-    assert [each.code for each in error.violations] == ["TG-SINK-LOCAL-ONLY"] * 2
+    assert [each.code for each in error.violations] == ["TG-STORAGE-UNSHARED", *["TG-SINK-LOCAL-ONLY"] * 2]
     assert everything_below(place.folder) == []
 
 

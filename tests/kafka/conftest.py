@@ -1,4 +1,4 @@
-"""One broker for all Kafka tests of a run."""
+"""No client of a test outlives it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ import pytest
 
 from tidegate.sinks.kafka.producers import _PRODUCERS, Producers
 from tidegate.sinks.kafka.wires import _WIRES
-from tidegate.testing.kafka import Broker
-
-
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Shared: make topics of your own (`make_topic`), and never stop, kill or pause it."""
-    with Broker.start(tmp_path_factory.mktemp("broker"), detour=True) as broker:
-        yield broker
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.driver import HOLD_SECONDS, Driver
+from tests.support.driver import Driver
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
 from tests.support.today import sampled, turn
@@ -47,7 +47,7 @@ def test_a_driver_that_is_paused_for_longer_than_its_lease_changes_nothing_when_
     checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
     write_input(tmp_path)
     with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "paused", failpoints=f"{point}=pause") as paused:
-        wait_until_stopped(paused.process.pid)
+        paused.wait_until_stopped()
         with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "log") as successor:
             assert successor.wait() == 0, successor.tail()
         is_exact(tmp_path)
@@ -68,7 +68,7 @@ def test_a_job_goes_on_when_its_hdfs_was_away_for_a_shorter_time_than_its_lease(
     with Driver(
         PROGRAM, str(tmp_path), checkpoints, "60s", log=tmp_path / "log", failpoints=f"{point}=pause"
     ) as driver:
-        wait_until_stopped(driver.process.pid)
+        driver.wait_until_stopped()
         hdfs.kill_name_node()
         try:
             os.kill(driver.process.pid, signal.SIGCONT)
@@ -97,14 +97,6 @@ def stays_exact(folder: Path, checkpoints: str) -> None:
 def is_exact(folder: Path) -> None:
     assert counts(folder) == [{"sea": 2 * (number + 1), "bay": number + 1} for number in range(FILES)]
     assert lines(folder) == sorted(["sea", "sea", "bay"] * FILES)
-
-
-def wait_until_stopped(process: int) -> None:
-    """Until SIGSTOP has stopped it."""
-    end = time.monotonic() + HOLD_SECONDS
-    while Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-        assert time.monotonic() < end, "it was not stopped"
-        time.sleep(0.05)
 
 
 def write_input(folder: Path) -> None:

@@ -51,6 +51,20 @@ class Driver:
             time.sleep(0.02)
         return hold.read_text()
 
+    def wait_until_stopped(self) -> None:
+        """Until SIGSTOP has stopped it: by the failpoint `pause`."""
+        end = time.monotonic() + HOLD_SECONDS
+        while self._state() != "T":
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"the driver was not stopped:\n{self.tail()}")
+            time.sleep(0.05)
+
+    def _state(self) -> str:
+        try:
+            return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return ""
+
     def kill(self, *others: int) -> None:
         """SIGKILL to the driver's Python, and to `others`; its JVM is left to die by itself."""
         for process in (self.process.pid, *others):

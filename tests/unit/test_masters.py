@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.machine.masters import Master
+from tidegate.submit.masters import Master
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,11 @@ class Code(Enum):
     SOURCE_LINE = ("TG-SOURCE-LINE", Remedy.PROGRAM, "a source sends a line that is longer than it may be")
     SOURCE_LOCAL_ONLY = ("TG-SOURCE-LOCAL-ONLY", Remedy.PROGRAM, "a source on a local disk under a cluster master")
     STORAGE_LOCAL_ONLY = ("TG-STORAGE-LOCAL-ONLY", Remedy.PROGRAM, "what is asked for needs a folder on a local disk")
+    STORAGE_UNSHARED = (
+        "TG-STORAGE-UNSHARED",
+        Remedy.PROGRAM,
+        "checkpoints on a disk of the driver's machine under a cluster master: the executors write state there, too",
+    )
     SOURCE_REFUSED = ("TG-SOURCE-REFUSED", Remedy.PROGRAM, "Spark cannot read a source as it is described")
     QUERY_REFUSED = ("TG-QUERY-REFUSED", Remedy.PROGRAM, "Spark cannot run a query as it is written")
     STATE_TABLE = (

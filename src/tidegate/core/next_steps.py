@@ -18,7 +18,11 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
         "the epoch is undecided and its input comes again"
     ),
     "TG-STORAGE-LOCAL-ONLY": "use a checkpoint folder on a local disk (checkpointing.dir)",
-    "TG-SINK-LOCAL-ONLY": "use a sink that the executors reach, or a local master",
+    "TG-STORAGE-UNSHARED": (
+        "name a folder on HDFS or S3 (checkpointing.dir = hdfs://namenode:8020/jobs, s3://bucket/jobs), or run with a"
+        " local master"
+    ),
+    "TG-SINK-LOCAL-ONLY": "use a sink that the executors reach (Kafka, your own), or a local master",
     "TG-SPARK-CONNECT": "create the session without `remote`, or run the program with spark-submit",
     "TG-TOO-MANY-FILES": "declare the job before the program opens its files, or close them, and start again",
     "TG-PROGRAM-UNREADABLE": "name the file that makes the job: tidegate run APP [ARGS]",

@@ -1,1 +1,1 @@
-"""What Spark requires: Java, its class archive, jars, a named user, a master."""
+"""What Spark requires: Java, its class archive, jars, a named user."""

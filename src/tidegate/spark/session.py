@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.machine.java import require_java
-from tidegate.machine.masters import Master
 from tidegate.machine.user import user_name
 from tidegate.settings.config import Settings
 from tidegate.settings.kinds import Backend
@@ -35,6 +34,8 @@ from tidegate.spark.worker_daemon import IMPORTS, MODULE, OPTIONAL
 from tidegate.storages.lease import HeldLease
 from tidegate.storages.refusals import lock_held
 from tidegate.storages.schemes import Folder
+from tidegate.submit.executor_environment import executor_settings
+from tidegate.submit.masters import Master
 
 DAEMON_KEY = "spark.python.daemon.module"
 _KEPT_FOR_THE_PAGE = {
@@ -84,11 +85,13 @@ def _suited_to_short_epochs(name: str) -> dict[str, str]:
         "spark.master": "local[*]",
         "spark.sql.adaptive.enabled": "false",
         **_KEPT_FOR_THE_PAGE,
-        **_worker_sockets(),
     }
-    master = Master.of(said.get("spark.master", wanted["spark.master"]))
-    if master.is_this_machine:  # elsewhere tidegate may come with the job's files
-        wanted[DAEMON_KEY] = MODULE
+    if Master.of(said.get("spark.master", wanted["spark.master"])).is_this_machine:
+        wanted.update({DAEMON_KEY: MODULE, **_worker_sockets()})
+    else:
+        wanted.update(executor_settings(os.environ))
+        if "tidegate" not in said.get("spark.submit.pyFiles", ""):  # which only workers read, not their daemon
+            wanted[DAEMON_KEY] = MODULE
     missing = {key: value for key, value in wanted.items() if not said.contains(key)}
     # A JVM of our own has these two already, as options of the shell.
     return {**missing, "spark.app.name": name, "spark.ui.showConsoleProgress": "false"}

@@ -27,7 +27,7 @@ def check_start(job: JobPlan) -> list[tuple[TwoPhaseSink, SinkPlan]]:
     """The values with which each sink is opened. Raises all violations in one error."""
     plans: list[tuple[TwoPhaseSink, SinkPlan]] = []
     allowed = job.queries[0].query.allowed
-    violations = [*check_allowed(job.queries, allowed, job.where), *_check_standby(job), *_check_lease(job)]
+    violations = [*check_allowed(job.queries, allowed, job.where), *_on_a_cluster(job), *_check_lease(job)]
     for plan in job.queries:
         violations.extend(check_plan(plan.rows, plan.mode, str(plan.query)))
         violations.extend(check_state(plan.folder / "spark", job.settings.state_backend, str(plan.query)))
@@ -52,9 +52,18 @@ def _check_lease(job: JobPlan) -> Iterator[TidegateError]:
     return check_lease(open_lease(job.folder), settings.checkpointing_mode, settings.state_backend, job.where)
 
 
-def _check_standby(job: JobPlan) -> Iterator[TidegateError]:
+def _on_a_cluster(job: JobPlan) -> Iterator[TidegateError]:
     """A standby has a session of its own beside that of the driver: on a cluster it would hold executors."""
-    if job.settings.restart_standby and not is_local(job.session):
+    if is_local(job.session):
+        return
+    if job.folder.is_local:
+        yield TidegateError(
+            Code.STORAGE_UNSHARED,
+            expected="a checkpointing.dir that every executor reaches",
+            found=f"{job.folder}, with spark.master = {job.session.sparkContext.master}",
+            where=job.where,
+        )
+    if job.settings.restart_standby:
         yield TidegateError(
             Code.SETTINGS_CLASH,
             expected="a local master with restart.standby = true, such as local[*]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -131,3 +132,33 @@ def test_the_environment_of_a_jvm_is_that_of_the_program_again_when_the_jvm_runs
         assert (options.startswith("-Dmine=1 "), options.endswith(log)) == (True, True)
         assert os.environ[PYTHON] == sys.executable
     assert Surroundings.now() == before
+
+
+_BESIDE_THE_JVM = """
+import os, sys, threading
+from tidegate.spark.get_ahead import get_ahead
+from tidegate.storages.schemes import Folder
+
+start = threading.Thread.start
+
+def started(thread):
+    if thread.name == "tidegate-imports":
+        print(hasattr(sys.modules.get("pyspark"), "SQLContext"), "PYSPARK_PYTHON" in os.environ)
+    start(thread)
+
+threading.Thread.start = started
+get_ahead(Folder.of("/jobs/words"))
+"""
+
+
+def test_modules_are_imported_beside_the_jvm_when_pyspark_is_whole_and_the_environment_has_been_read():
+    """pyspark's imports are circular, so of two threads one may find half of it. numpy changes the environment."""
+    environment = {name: value for name, value in os.environ.items() if name not in (PYTHON, "TIDEGATE_VERBOSE")}
+    done = subprocess.run(
+        [sys.executable, "-c", _BESIDE_THE_JVM],
+        capture_output=True,
+        text=True,
+        env={**environment, "SPARK_HOME": "/nowhere"},
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("True True\n", 0), done.stderr

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -71,9 +71,12 @@ class EarlyJvm:
         return None
 
 
-def start_early(job_folder: Folder) -> None:
+def start_early(job_folder: Folder, meanwhile: Callable[[], object]) -> None:
     """Start the JVM of a job in this folder, if `open_session` would start one, and wait until it answers. Meanwhile no
     code of the program may run: the environment of this process is that of the JVM.
+
+    `meanwhile`: starts what works beside it. It is called when the environment has been read, because imports change
+    it for a moment (numpy sets `OPENBLAS_MAIN_FREE` and removes it).
 
     An error is left to the start of the session, which meets it again.
     """
@@ -82,6 +85,7 @@ def start_early(job_folder: Folder) -> None:
         return
     with suppress(Exception), environment_of_a_jvm(job_folder):
         surroundings = Surroundings.now()
+        meanwhile()
         _early = EarlyJvm(launch_quietly(), surroundings)
 
 

@@ -19,19 +19,23 @@ _OF_A_PROGRAM = ("tidegate.spark.job", "pyspark.sql.functions", *OF_THE_FIRST_CA
 
 
 def get_ahead(job_folder: Folder) -> None:
-    """Return when all is there."""
-    imports = import_meanwhile(_OF_A_PROGRAM)
+    """Return when all is there.
+
+    pyspark is imported in this thread alone. Its imports are circular: one of two threads that import it at once may
+    find a half of it, and fail.
+    """
     from tidegate.spark.early_jvm import start_early  # it imports pyspark
 
-    start_early(job_folder)
+    imports = importing(_OF_A_PROGRAM)
+    start_early(job_folder, imports.start)
+    if imports.ident is None:  # no JVM was to be started
+        imports.start()
     imports.join()
 
 
-def import_meanwhile(names: Iterable[str]) -> threading.Thread:
-    """Import these modules in a thread, while a JVM starts. Returns the thread."""
-    thread = threading.Thread(target=_import, args=(names,), name="tidegate-imports", daemon=True)
-    thread.start()
-    return thread
+def importing(names: Iterable[str]) -> threading.Thread:
+    """A thread, not yet started, that imports these modules while a JVM starts."""
+    return threading.Thread(target=_import, args=(names,), name="tidegate-imports", daemon=True)
 
 
 def _import(names: Iterable[str]) -> None:

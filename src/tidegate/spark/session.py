@@ -25,7 +25,7 @@ from tidegate.settings.kinds import Backend
 from tidegate.spark.callbacks import listen_to
 from tidegate.spark.early_jvm import end_early, environment_of_a_jvm, launched_jvm
 from tidegate.spark.early_workers import start_workers
-from tidegate.spark.get_ahead import OF_THE_FIRST_CALL, import_meanwhile
+from tidegate.spark.get_ahead import OF_THE_FIRST_CALL, importing
 from tidegate.spark.jvm_output import log_options, make_room_for_log, quiet_start, spark_log
 from tidegate.spark.jvm_signals import outlive_sigterm
 from tidegate.spark.program_modules import let_tasks_import
@@ -61,7 +61,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     folder = Folder.of(settings.checkpointing_dir) / name
     log = spark_log(folder, os.environ)
     options = log_options(log, os.environ)
-    import_meanwhile(OF_THE_FIRST_CALL)
+    importing(OF_THE_FIRST_CALL).start()
     with environment_of_a_jvm(folder), quiet_start(os.environ, log if options else None, launched_jvm):
         builder = SparkSession.builder
         for key, value in _suited_to_short_epochs(name).items():

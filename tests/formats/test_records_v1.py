@@ -90,6 +90,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "operator_uids": {},
     },
     "done": {"epoch": 41, "run": 5, "prepared_digest": "7f" * 32},
+    "sealed": {"epoch": 42},
     "overdue": {"epoch": 42, "run": 6, "seconds": 600.0},
     "finished-through": {"epoch": 41, "sinks": {"counts-table": {"epoch": 40, "digest": "5d" * 32}}},
     "job": {"name": "wordcount", "job_id": "0f1e2d3c", "generation": 2},

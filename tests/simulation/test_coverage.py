@@ -23,11 +23,13 @@ EXECUTED = (
 ELSEWHERE = {
     *("raise_all", "weakest", "is_newest", "position_of", "_away", "finish_decided"),
     *("markdown_table", "markdown", "_row", "__str__", "_tell_dead_letters", "_by_key"),
+    *("sealed",),
 }
 """Of the start, of error texts and of the documents. Dead letters are told in `tests/integration/test_dead_letters.py`.
 The order of positions of each kind is in `tests/unit/test_spark_log.py`. What the tables refuse is in
 `tests/unit/test_states.py`, what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`. What
-an operator asks for beside the protocol dies before and after every effect in `tests/unit/test_settle.py`."""
+an operator asks for beside the protocol dies before and after every effect in `tests/unit/test_settle.py`. Seals are in
+the simulation, and in `tests/unit/test_seal.py`."""
 SMALL_WORLD = "tests.world"
 SIMULATION = "tests.simulator"
 PARTS = (
@@ -98,6 +100,6 @@ def is_elsewhere(node: ast.stmt) -> bool:
         case ast.For(iter=over):
             return ast.unparse(over) == "self.violations"
         case ast.Raise():
-            return any(name in ast.unparse(node) for name in ("IllegalTransition", "_away"))
+            return any(name in ast.unparse(node) for name in ("IllegalTransition", "_away", "sealed("))
         case _:
             return False

@@ -7,10 +7,11 @@ from tests.simulator.swarm import Swarm
 from tests.world.checker import History, check
 from tests.world.configurations import TASKS, Configuration, Work
 from tests.world.disk import COMMITS, OFFSETS
-from tests.world.engine import SparkStopped, load_state, read_commits, read_offsets
+from tests.world.engine import SparkStopped, load_state, parsed_offsets, read_commits, read_offsets
 from tests.world.rows import Row, event_time
 from tests.world.sinks import SimSink
 from tidegate.core.ledger import DECIDED, DONE, PREPARED, RUNS, RUNS_KEPT
+from tidegate.core.records import Decided, Sealed, decode, is_of_kind
 
 MOST_SLOTS = 10
 """Slots of one sink in one place, whatever was retried, speculated or left behind."""
@@ -47,7 +48,7 @@ def _history(world: Swarm, index: int, generation: int) -> History:
     if not newest:
         finished = world.closed[index, generation]
     troubles: list[str] = []
-    logged = _logged(disk, finished if not newest else None, configuration.retain, troubles)
+    logged = _logged(disk, configuration.retain, troubles) if newest else _decided(disk, finished)
     return History(
         wanted=_wanted(configuration, logged, finished, newest=newest),
         visible=visible,
@@ -73,11 +74,21 @@ def _of_generation(world: Swarm, sink: SimSink, generation: int) -> list[Row]:
     return [row for row in sink.visible() if world.generation_of[row.execution] == generation]
 
 
-def _logged(disk: FillableDisk, through: int | None, retain: int, troubles: list[str]) -> dict[int, tuple[int, int]]:
+def _decided(disk: FillableDisk, through: int) -> dict[int, tuple[int, int]]:
+    """What an abandoned generation has decided: nobody mends its log any more."""
+    found: dict[int, tuple[int, int]] = {}
+    for name in disk.names(DECIDED):
+        data = disk.read_bytes(f"{DECIDED}/{name}")
+        if data is not None and int(name) <= through and not is_of_kind(Sealed, data):
+            found[int(name)] = parsed_offsets(decode(Decided, data, name).offsets)
+    return found
+
+
+def _logged(disk: FillableDisk, retain: int, troubles: list[str]) -> dict[int, tuple[int, int]]:
     """What Spark still goes by: a run that stood still for long may write an entry that was purged long ago."""
     found: dict[int, tuple[int, int]] = {}
     for name in disk.names(OFFSETS):
-        if name.isdigit() and (through is None or int(name) <= through):
+        if name.isdigit():
             try:
                 found[int(name)] = read_offsets(disk, int(name))
             except SparkStopped as error:

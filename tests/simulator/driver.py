@@ -20,6 +20,7 @@ from tidegate.core.happenings import DueEpochAdded, EpochDecided, LogRestored, L
 from tidegate.core.ledger import DECIDED, DONE, PREPARED, Query
 from tidegate.core.records import Answer, Outcome, Run
 from tidegate.core.recover import close_run, open_run
+from tidegate.core.seal import find_seal, seal_generation
 from tidegate.core.spark_log import parse_commits
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Driver:
         self.parts: list[Part] = []
         self.completed = False
         self.opening = True
+        self.goes_on = not world.plan.local_lease and not world.healing and number % 2 == 0
         self._restarts_left = world.plan.in_process_restarts
         self.main = Actor(f"{number}/main", self.python, self._main())
         world.add(self.main)
@@ -150,15 +152,24 @@ class Driver:
         self.opening = False
 
     def _raise_generation(self) -> ActorSteps:
-        """A new generation is opened when everything decided of the older one is finished."""
-        wanted = self.world.wanted_generation
-        if wanted == self.world.generation:
+        """A new generation is opened when the older one is sealed. Beside a driver that is about to open it, another
+        start may want nothing but to go on: it does, unless it finds a seal."""
+        older = self.world.generation
+        if self.world.wanted_generation == older:
             return
-        for index in range(len(self.world.plan.queries)):
-            part = Part(self, index, self.world.generation)
+        parts = [Part(self, index, older) for index in range(len(self.world.plan.queries))]
+        if self.goes_on:
+            seals: list[bool] = []
+            for part in parts:
+                self.main.part = part
+                seals.append((yield from find_seal()) is not None)
+            if not any(seals):
+                self.world.count("a start beside a driver that opens a generation")
+                return
+        for part in parts:
             self.main.part = part
-            yield from open_run(part.query)
-        yield self.world.raising_generation(wanted)
+            yield from seal_generation(part.query)
+        yield self.world.opening_generation(older)
 
     def _something_ended(self) -> bool:
         return any(part.errors() for part in self.parts) or self._runs_have_ended()
@@ -280,6 +291,8 @@ def _delete(part: Part, effect: asked.Delete) -> None:
 
 def _put_if_absent(part: Part, effect: asked.PutIfAbsent) -> bool:
     created = part.disk.put_if_absent(effect.name, effect.data)
+    if effect.point == "seal":
+        part.driver.world.count("sealed" if created else "put came second: seal")
     if effect.point in ("heal.put_back", "decision") and (not created or effect.point == "heal.put_back"):
         part.driver.world.count("put back" if created else f"put came second: {effect.point}")
     return created

@@ -187,7 +187,15 @@ class Injector:
 
     def new_generation(self, actor: Actor, salt: int) -> bool:
         world = self._world
-        if world.wanted_generation > world.generation or world.generation == 2 or self._has_others():
+        if world.wanted_generation > world.generation or world.generation == 2:
+            return False
+        driver = self._driver(salt)
+        if not self._plan.local_lease and salt & 1 and driver is not None:
+            self._fall_asleep(driver, salt >> 4, _span(salt >> 2))
+            world.wanted_generation += 1
+            self._succeed(0)
+            return True
+        if self._has_others():
             return False
         self._end_everything()
         world.wanted_generation += 1
@@ -352,7 +360,7 @@ class Injector:
         """Another driver starts beside, at most three at once."""
         world = self._world
         alive = [driver for driver in world.drivers if driver.alive]
-        if salt & 1 or len(alive) > 2 or world.is_raising_generation():
+        if salt & 1 or len(alive) > 2 or (self._plan.local_lease and world.is_raising_generation()):
             return False
         world.start()
         return True

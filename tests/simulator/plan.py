@@ -79,7 +79,8 @@ def draw_plan(seed: int) -> Plan:
         in_process_restarts=rng.choice((0, 2)),
         stalls=theme.stalls
         | frozenset(rng.sample(_STALLS, rng.randrange(5)))
-        | ({_PUT} if overwrites else frozenset()),
+        | ({_PUT} if overwrites else frozenset())
+        | (frozenset() if local_lease else _OPENING),
         wakes_after=0 if local_lease else rng.choice((0, 100, 600)),
         general=general,
         at_commit=theme.at_commit + tuple(fault for fault in (*AT_A_COMMIT, *_ALSO_AT_A_COMMIT) if fault in enabled),
@@ -111,6 +112,9 @@ _THEME_OF_AN_OVERWRITTEN_LOG: Final = 0.6
 
 _PUT: Final = "spark.put"
 """Before this step a thread is about to overwrite what another driver may have written meanwhile."""
+
+_OPENING: Final = frozenset({"seal", "generation"})
+"""Before these steps a driver is about to end a generation that another one may continue."""
 
 _ENABLED: Final = {Fault.EXPIRE_EVIDENCE: 0.08}
 """The chance of a kind to be switched on, where it is not the usual one: this one ends most of its seeds early."""

@@ -129,6 +129,7 @@ _FINISH: Final = "tidegate/core/finish.py"
 _LEDGER: Final = "tidegate/core/ledger.py"
 _RECOVER: Final = "tidegate/core/recover.py"
 _RECOVERY_PLAN: Final = "tidegate/core/recovery_plan.py"
+_SEAL: Final = "tidegate/core/seal.py"
 
 PLANTED: Final = (
     # --- the order of the steps
@@ -389,9 +390,49 @@ PLANTED: Final = (
         "a generation opens before the older one is finished",
         "generation",
         _DRIVER,
-        "            yield from open_run(part.query)\n        yield self",
+        "            yield from seal_generation(part.query)\n        yield self",
         "            yield Until('skipped', lambda: True)\n        yield self",
         near=30,
+    ),
+    _bug(
+        "a generation opens without a seal on the older one",
+        "seal",
+        _SEAL,
+        '        if (yield from put_if_absent(entry(DECIDED, last + 1), encode(Sealed(epoch=last + 1)), "seal")):\n',
+        "        if True:\n",
+        seeds=4000,
+        near=1590,
+    ),
+    _bug(
+        "a seal that came second counts",
+        "seal",
+        _SEAL,
+        '        if (yield from put_if_absent(entry(DECIDED, last + 1), encode(Sealed(epoch=last + 1)), "seal")):\n',
+        '        if [(yield from put_if_absent(entry(DECIDED, last + 1), encode(Sealed(epoch=last + 1)), "seal"))]:\n',
+        seeds=4000,
+        near=3850,
+    ),
+    _bug(
+        "what is decided below a seal is left unfinished",
+        "seal",
+        _SEAL,
+        "    run, _ = yield from finish_with_a_run(query)\n    last = yield from read_finished()\n",
+        "    run, _ = yield from finish_with_a_run(query, -1)\n"
+        "    last = max((yield from numbers(DECIDED)), default=-1)\n",
+        seeds=4000,
+        near=25,
+    ),
+    _bug(
+        "the clean-up of an older driver removes the seal",
+        "seal",
+        _FINISH,
+        "    for folder in (DECIDED, DONE):\n",
+        "    for number in (yield from numbers(DECIDED)):\n"
+        "        if number > finished:\n"
+        "            yield Delete(entry(DECIDED, number), 'gc.record')\n"
+        "    for folder in (DECIDED, DONE):\n",
+        seeds=4000,
+        near=15,
     ),
     _bug(
         "no lock of the JVM",

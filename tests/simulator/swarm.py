@@ -16,13 +16,12 @@ from tests.simulator.kafka import Broker, SlottedSink
 from tests.simulator.plan import Plan
 from tests.simulator.processes import Actor, DiskFull, FillableDisk, Until
 from tests.simulator.slots import Place
-from tests.world.disk import COMMITS
 from tests.world.engine import Do, Reason, SparkStopped, TaskFailed
 from tests.world.sinks import FilesSink, Rows, SimSink, StagedSink, Table
 from tidegate.core.effects import Tell
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.ledger import DECIDED, DONE, entry
-from tidegate.core.records import Attempt, Decided, decode
+from tidegate.core.records import Attempt, Decided, Sealed, decode, is_of_kind
 
 MOST_STARTS: Final = 10
 """Drivers during the chaos."""
@@ -334,7 +333,7 @@ class Swarm:
     def new_execution(self, part: Part) -> int:
         """A number for one computing of an epoch: not while too many decided ones are unfinished."""
         done = max((int(name) for name in part.disk.names(DONE)), default=-1)
-        unfinished = [name for name in part.disk.names(DECIDED) if int(name) > done]
+        unfinished = [name for name in part.disk.names(DECIDED) if int(name) > done and not _is_seal(part.disk, name)]
         if len(unfinished) > part.configuration.max_concurrent:
             self.troubles.append(f"an epoch is computed while {len(unfinished)} decided ones are unfinished")
         number = len(self.generation_of) + 1
@@ -345,15 +344,18 @@ class Swarm:
     def is_raising_generation(self) -> bool:
         return self.wanted_generation > self.generation
 
-    def raising_generation(self, wanted: int) -> Do:
-        """The step that makes a new generation the job's."""
+    def opening_generation(self, older: int) -> Do:
+        """The step that makes the generation after `older` the job's: a put-if-absent."""
 
         def act() -> None:
+            if self.generation != older:
+                self.count("put came second: generation")
+                raise opened_by_another(older)
             for index in range(len(self.plan.queries)):
-                disk = self.checkpoint(index, self.generation)
-                logged = [name for name in disk.names(COMMITS) if name.isdigit()]
-                self.closed[index, self.generation] = max(map(int, [*disk.names(DONE), *logged]), default=-1)
-            self.generation = wanted
+                disk = self.checkpoint(index, older)
+                decided = [int(name) for name in disk.names(DECIDED) if not _is_seal(disk, name)]
+                self.closed[index, older] = max([*map(int, disk.names(DONE)), *decided], default=-1)
+            self.generation = older + 1
             self.count("generation opened")
 
         return Do("generation", act)
@@ -369,7 +371,9 @@ class Swarm:
     def _shown(self, index: int, generation: int, sink: str, epoch: int, rows: Rows) -> None:
         name = entry(DECIDED, epoch)
         decided = self.checkpoint(index, generation).read_bytes(name)
-        if decided is None:
+        if decided is not None and is_of_kind(Sealed, decided):
+            self.troubles.append(f"{sink}: {len(rows)} rows of epoch {epoch} shown, which is sealed")
+        elif decided is None:
             self.troubles.append(f"{sink}: {len(rows)} rows of epoch {epoch} shown before it was decided")
         elif {self._run_of[row.execution] for row in rows} != {run := decode(Decided, decided, name).run}:
             self.troubles.append(f"{sink}: rows of epoch {epoch} shown that are not those of run {run}, decided on")
@@ -411,6 +415,21 @@ class Swarm:
         """A line of the trace, if one is kept."""
         if self._trace is not None:
             self._trace.append(text)
+
+
+def _is_seal(disk: FillableDisk, name: str) -> bool:
+    data = disk.read_bytes(entry(DECIDED, int(name)))
+    return data is not None and is_of_kind(Sealed, data)
+
+
+def opened_by_another(older: int) -> TidegateError:
+    """What a driver raises that wanted to open the generation after `older`, and was slower than another one."""
+    return TidegateError(
+        Code.GENERATION_SEALED,
+        expected=f"to open the generation after {older}",
+        found="another driver has opened it",
+        where="the world",
+    )
 
 
 _CALLED_FOR: Final[dict[Code, tuple[Fault, ...]]] = {

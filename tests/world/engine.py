@@ -299,11 +299,16 @@ class Engine:
 
 def read_offsets(disk: Disk, number: int) -> tuple[int, int]:
     """End and watermark of an offsets entry; Spark stops at a torn one."""
-    lines = (disk.read_bytes(f"{OFFSETS}/{number}") or b"").decode().split("\n")
     try:
-        return position_end(lines[2]), json.loads(lines[1])["batchWatermarkMs"]
+        return parsed_offsets(disk.read_bytes(f"{OFFSETS}/{number}") or b"")
     except (IndexError, ValueError):
         raise SparkStopped(Reason.LOG_TORN, f"{OFFSETS}/{number}") from None
+
+
+def parsed_offsets(data: bytes) -> tuple[int, int]:
+    """End and watermark in the bytes of an offsets entry; IndexError, ValueError for torn ones."""
+    lines = data.decode().split("\n")
+    return position_end(lines[2]), json.loads(lines[1])["batchWatermarkMs"]
 
 
 def load_state(disk: Disk, version: int, task: int, ids: list[str] | None) -> State:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.ledger import DECIDED, OPERATORS, START, Query, entry
+from tidegate.core.ledger import DECIDED, OPERATORS, START, Query, decode_decided, entry
 from tidegate.core.records import (
-    Decided,
     DoneEpoch,
     FinishedThrough,
     OperatorFingerprint,
@@ -23,7 +22,7 @@ def newest_operator_uids(ledger: Storage) -> Mapping[str, str]:
     newest = max(entry_numbers(ledger.list(DECIDED)), default=None)
     name = "" if newest is None else entry(DECIDED, newest)
     data = ledger.read(name) if name else None
-    return {} if data is None else decode(Decided, data, ledger.where(name)).operator_uids
+    return {} if data is None else decode_decided(data, ledger.where(name)).operator_uids
 
 
 def fingerprints_in_force(ledger: Storage) -> tuple[OperatorFingerprint, ...] | None:
@@ -44,7 +43,7 @@ def done_epoch(query: Query, ledger: Storage, finished: FinishedThrough) -> Done
     data = ledger.read(name)
     if data is None:
         return None
-    decided = decode(Decided, data, ledger.where(name))
+    decided = decode_decided(data, ledger.where(name))
     return DoneEpoch(
         query=query.uid,
         generation=query.generation,

@@ -206,6 +206,11 @@ class Code(Enum):
     )
     LEASE_LOST = ("TG-LEASE-LOST", Remedy.RESTART, "this driver no longer holds the lease of its job; it stops")
     RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
+    GENERATION_SEALED = (
+        "TG-GENERATION-SEALED",
+        Remedy.RESTART,
+        "a restore or a fresh start ends the generation of this run; it stops",
+    )
     EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")
     EPOCH_FAILED = ("TG-EPOCH-FAILED", Remedy.RESTART, "an epoch failed before it was decided; its input comes again")
     SOURCE_FAILED = (

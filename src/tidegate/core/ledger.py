@@ -17,9 +17,11 @@ from tidegate.core.records import (
     OperatorFingerprint,
     Prepared,
     Run,
+    Sealed,
     SinkIdentity,
     Start,
     decode,
+    is_of_kind,
 )
 from tidegate.core.spark_log import parse_commits
 
@@ -183,10 +185,27 @@ def read_finished() -> Steps[int]:
 
 
 def read_decided(epoch: int) -> Steps[Decided | None]:
-    """*decided/N*, or None."""
+    """*decided/N*, or None. Raises GENERATION_SEALED if it is a seal."""
     name = entry(DECIDED, epoch)
     data = yield from get(name)
-    return None if data is None else decode(Decided, data, name)
+    return None if data is None else decode_decided(data, name)
+
+
+def decode_decided(data: bytes, where: str) -> Decided:
+    """The decision in `data`. Raises GENERATION_SEALED if it is a seal."""
+    if is_of_kind(Sealed, data):
+        raise sealed(where, decode(Sealed, data, where))
+    return decode(Decided, data, where)
+
+
+def sealed(where: str, seal: Sealed) -> TidegateError:
+    """The error of a run whose generation has ended."""
+    return TidegateError(
+        Code.GENERATION_SEALED,
+        expected=f"a generation whose epoch {seal.epoch} can be decided",
+        found="its seal: a restore or a fresh start ends this generation",
+        where=where,
+    )
 
 
 def read_prepared(epoch: int) -> Steps[list[tuple[bytes, Prepared]]]:

@@ -128,14 +128,20 @@ def finish_decided(query: Query, through: int) -> Steps[list[int]]:
     So an older run that lives in spite of the locks stops. Undecided epochs and Spark's log stay unchanged for the next
     start.
     """
+    _, due = yield from finish_with_a_run(query, through)
+    return due
+
+
+def finish_with_a_run(query: Query, through: int | None = None) -> Steps[tuple[Run, list[int]]]:
+    """`finish_decided`, through all decided epochs if `through` is None. Returns the claimed run, too."""
     run = yield from _claim_run()
     last, unfinished = yield from _settle_decisions(query)
     yield from catch_up(query, run)
     yield from _check_sinks(query, run, last)
-    due = [epoch for epoch in unfinished if epoch <= through]
+    due = [epoch for epoch in unfinished if through is None or epoch <= through]
     for epoch in due:
         yield from finish_epoch(query, run, epoch)
-    return due
+    return run, due
 
 
 # --- the steps, in their order -----------------------------------------------------------------------------

@@ -90,7 +90,14 @@ SURROUNDINGS: Mapping[Code, Cure] = {
 """Problems of the environment: some end by themselves, others need an action. Each code has its entry."""
 
 ENDS_THE_DRIVER = frozenset(
-    {Code.LEASE_LOST, Code.RUN_SUPERSEDED, Code.STORAGE_UNUSABLE, Code.EPOCH_STUCK, Code.PROCESS_SPENT}
+    {
+        Code.LEASE_LOST,
+        Code.RUN_SUPERSEDED,
+        Code.GENERATION_SEALED,
+        Code.STORAGE_UNUSABLE,
+        Code.EPOCH_STUCK,
+        Code.PROCESS_SPENT,
+    }
 )
 """Failures of one query after which no other run may follow in the same process.
 

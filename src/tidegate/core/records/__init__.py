@@ -5,7 +5,7 @@ that sinks use are in `transactions`, the bytes in `encoding`.
 """
 
 from tidegate.core.digests import digest_of
-from tidegate.core.records.encoding import FORMAT, KINDS, decode, encode
+from tidegate.core.records.encoding import FORMAT, KINDS, decode, encode, is_of_kind
 from tidegate.core.records.job import CheckpointRecord, Closing, DoneEpoch, Drain, JobRecord
 from tidegate.core.records.query import (
     NOTHING_FINISHED,
@@ -17,6 +17,7 @@ from tidegate.core.records.query import (
     Overdue,
     Prepared,
     Run,
+    Sealed,
     SinkProgress,
     Start,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "SavepointClaim",
     "SavepointFormat",
     "SavepointRecord",
+    "Sealed",
     "SinkIdentity",
     "SinkProgress",
     "Start",
@@ -89,4 +91,5 @@ __all__ = [
     "digest_of_all",
     "encode",
     "epoch_digest",
+    "is_of_kind",
 ]

@@ -15,7 +15,17 @@ from typing import TypeVar
 
 from tidegate.core.json_formats import HeaderLine, RecordFormat, Unreadable
 from tidegate.core.records.job import CheckpointRecord, Closing, Drain, JobRecord
-from tidegate.core.records.query import Decided, Done, FinishedThrough, OperatorsAccepted, Overdue, Prepared, Run, Start
+from tidegate.core.records.query import (
+    Decided,
+    Done,
+    FinishedThrough,
+    OperatorsAccepted,
+    Overdue,
+    Prepared,
+    Run,
+    Sealed,
+    Start,
+)
 from tidegate.core.records.savepoint import FolderToken, Restored, SavepointClaim, SavepointRecord
 from tidegate.core.records.value import Value
 
@@ -28,6 +38,7 @@ KINDS: dict[type[Value], str] = {
     Run: "run",
     Prepared: "prepared",
     Decided: "decided",
+    Sealed: "sealed",
     Done: "done",
     Overdue: "overdue",
     FinishedThrough: "finished-through",
@@ -55,6 +66,11 @@ def decode(kind: type[RecordT], data: bytes, where: str) -> RecordT:
         return _format_of(kind).decode(data)
     except Unreadable as flaw:
         raise flaw.error(where, _NEXT_STEP) from None
+
+
+def is_of_kind(kind: type[Value], data: bytes) -> bool:
+    """True if the first line says that `data` is a record of this kind; `decode` proves it."""
+    return data.startswith(f"tidegate {KINDS[kind]} ".encode())
 
 
 def _format_of(kind: type[RecordT]) -> RecordFormat[RecordT]:

@@ -93,6 +93,14 @@ class Decided(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     operator_uids: dict[str, str] = {}
 
 
+class Sealed(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*decided/N* in a generation that has ended: no run of it decides on epoch N or a later one, whatever Spark's log
+    shows. Every epoch below is done. It is never removed.
+    """
+
+    epoch: int
+
+
 class Done(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*done/N*: every sink of the epoch has committed."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.ledger import DECIDED, OPERATORS, START, Query, decode_decided, entry
@@ -37,7 +37,12 @@ def fingerprints_in_force(ledger: Storage) -> tuple[OperatorFingerprint, ...] | 
     return decode(Start if newest is None else OperatorsAccepted, data, ledger.where(name)).fingerprints
 
 
-def done_epoch(query: Query, ledger: Storage, finished: FinishedThrough) -> DoneEpoch | None:
+def done_epoch(
+    query: Query,
+    ledger: Storage,
+    finished: FinishedThrough,
+    fingerprints: Callable[[Storage], tuple[OperatorFingerprint, ...] | None] = fingerprints_in_force,
+) -> DoneEpoch | None:
     """The epoch that the query is finished through; None if the ledger has moved on and removed it."""
     name = entry(DECIDED, finished.epoch)
     data = ledger.read(name)
@@ -56,5 +61,5 @@ def done_epoch(query: Query, ledger: Storage, finished: FinishedThrough) -> Done
         progress=finished.sinks,
         state_rows=decided.state_rows,
         operator_uids=decided.operator_uids,
-        fingerprints=fingerprints_in_force(ledger),
+        fingerprints=fingerprints(ledger),
     )

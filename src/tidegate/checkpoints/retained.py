@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 
-from tidegate.checkpoints.done_epoch import done_epoch
+from tidegate.checkpoints.done_epoch import done_epoch, fingerprints_in_force
 from tidegate.checkpoints.ingest_layout import IngestPosition
 from tidegate.checkpoints.ingest_part import needed_from
 from tidegate.checkpoints.job_layout import CHECKPOINTS, MANIFEST, checkpoint_folders, retained_numbers
@@ -22,11 +23,13 @@ from tidegate.core.records import (
     CheckpointRecord,
     DoneEpoch,
     FinishedThrough,
+    OperatorFingerprint,
     decode,
     encode,
 )
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
+from tidegate.storages.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,12 @@ class RetainedCheckpoints:
         self._retained = retained
         self._done: dict[str, FinishedThrough] = {}
         self._noted: deque[_Noted] = deque(maxlen=retained)
-        self._number = max(retained_numbers(job_folder), default=0)
+        self._written = retained_numbers(job_folder)
+        """The numbers of the manifests that are there, rising: no other process writes any."""
+        self._number = max(self._written, default=0)
+        self._fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = {}
+        """By query: no start of a query accepts other operators in the middle of a job."""
+        self._is_swept = False
         self._lock = threading.Lock()
         self._writing = threading.Lock()
 
@@ -65,15 +73,16 @@ class RetainedCheckpoints:
         checkpoint, too.
         """
         with self._lock:
+            self._fingerprints.clear()
             for uid in self._queries:
                 self._done.update(self._reached(uid))
 
-    def note(self, uid: str) -> None:
-        """Note a done epoch of a query, which makes a new checkpoint of the job. From any thread. It reads one small
-        file, independent of the number of queries.
+    def note(self, uid: str, reached: FinishedThrough | None = None) -> None:
+        """Note a done epoch of a query, which makes a new checkpoint of the job. From any thread. `reached`: how far
+        the query has come; if it is not known, one small file is read, independent of the number of queries.
         """
         with self._lock:
-            self._done.update(self._reached(uid))
+            self._done.update(self._reached(uid) if reached is None else {uid: reached})
             self._note(drained=False)
 
     def note_drained(self) -> None:
@@ -87,7 +96,7 @@ class RetainedCheckpoints:
 
     def write(self) -> None:
         """Write the noted manifests, oldest first, and remove surplus ones. `note` does not wait for it. After an error
-        the rest is retried, unless newer manifests have replaced it.
+        the rest is retried, unless newer manifests have replaced it. Without anything to do it sends no request.
         """
         with self._writing:
             with self._lock:
@@ -96,8 +105,10 @@ class RetainedCheckpoints:
                 record = self._record(noted)
                 if record is not None:
                     self._storage.put_if_absent(_manifest(noted.number), encode(record))
+                    self._written.append(noted.number)
                 self._forget(noted)
             self._remove_older()
+            self._sweep()
 
     def _forget(self, written: _Noted) -> None:
         """Remove a written manifest from the list of those to write.
@@ -114,7 +125,7 @@ class RetainedCheckpoints:
             reached = noted.queries.get(uid)
             if reached is None:
                 continue
-            done = done_epoch(each.query, self._ledgers[uid], reached)
+            done = done_epoch(each.query, self._ledgers[uid], reached, partial(self._known_fingerprints, uid))
             if done is None:
                 return None
             queries.append(done)
@@ -133,13 +144,27 @@ class RetainedCheckpoints:
         data = ledger.peek(FINISHED_THROUGH)
         return {} if data is None else {uid: decode(FinishedThrough, data, ledger.where(FINISHED_THROUGH))}
 
+    def _known_fingerprints(self, uid: str, ledger: Storage) -> tuple[OperatorFingerprint, ...] | None:
+        if uid not in self._fingerprints:
+            self._fingerprints[uid] = fingerprints_in_force(ledger)
+        return self._fingerprints[uid]
+
     def _remove_older(self) -> None:
-        for number in retained_numbers(self._folder)[: -self._retained]:
-            self._storage.delete(_manifest(number))
-        for number in checkpoint_folders(self._folder):
-            if self._storage.look(_manifest(number)) is None:
-                self._storage.remove_leftovers(f"{CHECKPOINTS}/{number}")
-                self._storage.delete_folder(f"{CHECKPOINTS}/{number}")  # it stays if it holds a file of the user
+        while len(self._written) > self._retained:
+            self._storage.delete(_manifest(self._written[0]))
+            self._remove_folder(self._written.pop(0))
+
+    def _sweep(self) -> None:
+        """Remove the folders without a manifest that killed processes have left, once."""
+        if not self._is_swept:
+            for number in checkpoint_folders(self._folder):
+                if number not in self._written:
+                    self._remove_folder(number)
+        self._is_swept = True
+
+    def _remove_folder(self, number: int) -> None:
+        self._storage.remove_leftovers(f"{CHECKPOINTS}/{number}")
+        self._storage.delete_folder(f"{CHECKPOINTS}/{number}")  # it stays if it holds a file of the user
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
-from functools import partial
 from types import TracebackType
 
-from tidegate.operate import Beat, Folder, read_beat
+from tidegate.operate import Beat, Folder
+from tidegate.operate.beat_reader import BeatReader
 
 
 class Restarts(Enum):
@@ -39,7 +39,7 @@ class View:
 
     def declared(self, folder: Folder) -> None:
         """The program has named its job, which has this folder."""
-        self._read = partial(read_beat, folder)
+        self._read = BeatReader(folder).read
 
     def failed(self, why: str, restart_at: float, what: Restarts) -> None:
         """The driver or one of its queries has ended, and restarts at `restart_at` (seconds since 1970)."""

@@ -126,9 +126,10 @@ def finish_epoch(query: Query, run: Run, epoch: int) -> Steps[None]:
             yield from _commit(query, run, epoch, committables)
     done = Done(epoch=epoch, run=decided.run, prepared_digest=decided.prepared_digest)
     yield from put_if_absent(entry(DONE, epoch), encode(done), "done")
-    yield from _advance(epoch, prepared)
+    reached = yield from _advance(epoch, prepared)
     yield from _tell_dead_letters(query, prepared)
-    yield Tell(EpochDone(epoch=epoch, rows=sum(committable.rows for committable in prepared.committables)))
+    rows = sum(committable.rows for committable in prepared.committables)
+    yield Tell(EpochDone(epoch=epoch, rows=rows, reached=reached))
     yield from clean_up(query)
 
 
@@ -355,15 +356,17 @@ def catch_up(query: Query, run: Run) -> Steps[None]:
             yield from _advance(epoch, (yield from _chosen(query, run, decided)))
 
 
-def _advance(epoch: int, prepared: Prepared) -> Steps[None]:
+def _advance(epoch: int, prepared: Prepared) -> Steps[FinishedThrough]:
     """Write *finished_through*, which never goes back, with the newest evidence of each sink that wrote something."""
     standing = yield from read_finished_through()
     if standing is not None and standing.epoch >= epoch:
-        return
+        return standing
     progress = {} if standing is None else dict(standing.sinks)
     for sink in sorted({committable.attempt.sink.sink for committable in prepared.committables}):
         progress[sink] = SinkProgress(epoch=epoch, digest=epoch_digest(of_sink(prepared.committables, sink)))
-    yield Replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=epoch, sinks=progress)), "finished")
+    reached = FinishedThrough(epoch=epoch, sinks=progress)
+    yield Replace(FINISHED_THROUGH, encode(reached), "finished")
+    return reached
 
 
 def clean_up(query: Query) -> Steps[None]:

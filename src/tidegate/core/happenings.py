@@ -5,9 +5,10 @@ The text of each is a sentence for people; the log prints job, query and epoch b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.core.effects import Happening
+from tidegate.core.records import FinishedThrough
 from tidegate.core.tolerance import EpochFault
 
 
@@ -39,6 +40,8 @@ class EpochDone(Happening):
 
     epoch: int
     rows: int
+    reached: FinishedThrough | None = field(default=None, repr=False)
+    """How far the query is finished with it: the record that was written."""
 
     def __str__(self) -> str:
         return f"every sink of epoch {self.epoch} has committed, {self.rows} rows"

@@ -13,9 +13,8 @@ from tidegate.operate.asking import Asking, RequestOrder, RequestStep, Stage
 from tidegate.operate.beat import Beat
 from tidegate.operate.control import Answer, Desk, Kind, Outcome
 from tidegate.operate.patience import patience_seconds
+from tidegate.operate.rhythm import rhythm_of
 from tidegate.storages.schemes import Folder
-
-_LOOK_SECONDS = 0.05
 
 
 class TicketState(Enum):
@@ -71,6 +70,7 @@ class Ticket:
         self.format = asked.format
         self.patience_seconds = patience_seconds
         """Default time limit of `wait`, in seconds: the time that the job may need by its own settings."""
+        self._look_seconds = rhythm_of(job_folder).request
         self._asking = Asking(job_folder, asked)
         self._steps = self._asking.steps()
         self._over: Answer | TidegateError | None = None
@@ -99,7 +99,7 @@ class Ticket:
                 if step.stage in _BOUNDED and time.monotonic() >= end:
                     break
                 progress(step.waits_for)
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(self._look_seconds)
         except BaseException:
             self._steps.close()  # a copy by this process is canceled
             raise

@@ -13,8 +13,8 @@ from tidegate.operate.beat import Incarnation, Wrong
 from tidegate.operate.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request
 from tidegate.operate.endings import EndMode
 from tidegate.operate.job_end import ANSWER, Wish
+from tidegate.operate.rhythm import rhythm_of
 from tidegate.operate.supervisor_lock import supervisor_of
-from tidegate.spark.rhythm import rhythm_of
 from tidegate.spark.savepoint_requests import (
     SavepointRequests,
     Word,

@@ -7,6 +7,7 @@ for a prepared epoch. In every other case it raises `EpochRefused`, and keeps th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
@@ -134,6 +135,7 @@ class EpochThread:
         with self._shared.changed:
             self._shared.refuse_if_ending()
             self._shared.current = self._shared.begun = self._figures.epoch = epoch
+            self._figures.begun[epoch] = time.monotonic()
 
     def _let_in(self, epoch: int) -> None:
         """Wait for the rest of the pause since the last commits. A stop ends this wait."""

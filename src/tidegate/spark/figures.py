@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from tidegate.storages.storage import RecordStat
-
 _FIGURES_KEPT = 1000
 
 
 @dataclass(slots=True)
 class Figures:
-    """The figures of a query in this process, only for status and progress."""
+    """The figures of a query in this process, only for status and progress. `begun` and `logged`: when the epochs that
+    are not done began in this process, and when their entry in `commits` was seen; by the monotonic clock.
+    """
 
     epoch: int = -1
     finished: int = -1
@@ -26,9 +26,18 @@ class Figures:
     redone: int = 0
     epoch_ms: list[float] = field(default_factory=list[float])
     commit_delay_ms: list[float] = field(default_factory=list[float])
+    begun: dict[int, float] = field(default_factory=dict[int, float])
+    logged: dict[int, float] = field(default_factory=dict[int, float])
+
+    def is_done(self, epoch: int) -> None:
+        """Keep how long an epoch has taken that began in this process."""
+        for figures, moments in ((self.epoch_ms, self.begun), (self.commit_delay_ms, self.logged)):
+            if (since := moments.pop(epoch, None)) is not None:
+                figures.append((time.monotonic() - since) * 1000)
+                del figures[:-_FIGURES_KEPT]
 
     def medians(self) -> tuple[float | None, float | None]:
-        """Median time from `offsets/N`, and from `commits/N`, appearing to *done*, in milliseconds."""
+        """Median time from Spark's call with an epoch, and from its entry in `commits`, to *done*, in milliseconds."""
         return _median(self.epoch_ms), _median(self.commit_delay_ms)
 
 
@@ -53,14 +62,6 @@ class JobFigures:
     def last_epoch_ms(self, uid: str) -> float | None:
         """Duration of the newest done epoch of a query, from Spark's choice of its input on."""
         return next(reversed(self.of[uid].epoch_ms), None)
-
-
-def keep_age(figures: list[float], seen: RecordStat | None) -> None:
-    """Add the age of a record in milliseconds, if it is there."""
-    if seen is None:
-        return
-    figures.append((time.time() - seen.written_at) * 1000)
-    del figures[:-_FIGURES_KEPT]
 
 
 def _median(values: list[float]) -> float | None:

@@ -18,9 +18,10 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.finish import finish_as_they_come
 from tidegate.core.ledger import COMMITS, Query, entry
 from tidegate.core.records import Run
+from tidegate.operate.rhythm import Rhythm
 from tidegate.operate.runner import Runner
 from tidegate.spark.epoch_watch import EpochRefused
-from tidegate.spark.rhythm import Rhythm
+from tidegate.spark.figures import Figures
 from tidegate.spark.run_state import STREAM_IS_OVER
 from tidegate.spark.shared_state import SharedState
 from tidegate.storages.storage import Storage
@@ -38,11 +39,20 @@ driver ends it 30 seconds after `stop_timeout`.
 class Finisher:
     """The finisher of one run. It has no run before it starts."""
 
-    def __init__(self, query: Query, runner: Runner, storage: Storage, shared: SharedState, rhythm: Rhythm) -> None:
+    def __init__(
+        self,
+        query: Query,
+        runner: Runner,
+        storage: Storage,
+        shared: SharedState,
+        figures: Figures,
+        rhythm: Rhythm,
+    ) -> None:
         self._query = query
         self._runner = runner
         self._storage = storage
         self._shared = shared
+        self._figures = figures
         self._rhythm = rhythm
         self._thread: threading.Thread | None = None
 
@@ -86,6 +96,7 @@ class Finisher:
                     shared.changed.wait()
                     pause = self._rhythm.commit_first
                 elif self._storage.look(awaited) is not None:
+                    self._figures.logged[epoch + 1] = time.monotonic()
                     return True
                 else:
                     shared.changed.wait(pause)

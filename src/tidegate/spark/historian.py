@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tidegate.core.effects import Happening
 from tidegate.core.happenings import EpochDone, TransactionRedone, TransactionsAborted
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
-from tidegate.spark.rhythm import rhythm_of
+from tidegate.operate.rhythm import rhythm_of
 from tidegate.spark.ticking import Ticking
 from tidegate.storages.schemes import Folder
 

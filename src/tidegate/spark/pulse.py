@@ -18,9 +18,9 @@ from tidegate.core.ledger import PREPARED
 from tidegate.core.records import Prepared, decode
 from tidegate.core.redaction import SECRETS
 from tidegate.operate.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, Wrong, write_beat
+from tidegate.operate.rhythm import rhythm_of
 from tidegate.settings.config import Settings
 from tidegate.spark.last_savepoint import LastSavepoint
-from tidegate.spark.rhythm import rhythm_of
 from tidegate.spark.ticking import Ticking
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder

@@ -58,6 +58,7 @@ from tidegate.core.recover import close_run, open_run
 from tidegate.core.tolerance import EpochFault
 from tidegate.disk.durable import ensure_folder
 from tidegate.disk.strikes import STRIKES
+from tidegate.operate.rhythm import rhythm_of
 from tidegate.operate.runner import Runner
 from tidegate.spark.callbacks import refuse_if_deaf
 from tidegate.spark.epoch_thread import EpochThread
@@ -68,7 +69,6 @@ from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.no_data import DueEpoch
 from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.query_plan import QueryPlan
-from tidegate.spark.rhythm import rhythm_of
 from tidegate.spark.run_failure import fail_with
 from tidegate.spark.run_progress import RunProgress
 from tidegate.spark.run_threads import RunThreads
@@ -111,9 +111,9 @@ class QueryRun:
         self._shared = shared = SharedState(EpochWatch(plan.timeout_seconds, plan.min_pause_seconds))
         self._thread = thread = StreamThread(plan, session, shared, self._keep_overdue)
         self._epochs = EpochThread(plan, self.runner, shared, thread, figures, plan.journal, self._opened)
-        self._finisher = Finisher(plan.query, self.runner, self._storage, shared, rhythm_of(plan.folder))
+        self._finisher = Finisher(plan.query, self.runner, self._storage, shared, figures, rhythm_of(plan.folder))
         self.threads = RunThreads(shared, thread, self._finisher)
-        self.progress = RunProgress(plan, self.runner, self._storage, shared, thread, figures, listener)
+        self.progress = RunProgress(plan, self.runner, shared, figures, listener)
 
     def open(self) -> None:
         """Recover: all decided epochs are finished, and Spark's log is in order. Only with the job's locks held."""

@@ -36,7 +36,9 @@ class Retaining(Ticking):
         self._attempt(self._checkpoints.look)
 
     def happened(self, query: str, run: int, happening: Happening) -> None:
-        if isinstance(happening, EpochDone) and not self._attempt(partial(self._checkpoints.note, query)):
+        if not isinstance(happening, EpochDone):
+            return
+        if not self._attempt(partial(self._checkpoints.note, query, happening.reached)):
             self._unread.add(query)
 
     def tick(self) -> None:

@@ -8,16 +8,14 @@ from collections.abc import Callable, Mapping
 
 from tidegate.core import happenings as hp
 from tidegate.core.effects import Happening
-from tidegate.core.ledger import COMMITS, OFFSETS, entry, read_decided
+from tidegate.core.ledger import read_decided
 from tidegate.core.spark_log import parse_offsets
 from tidegate.operate.runner import Runner
-from tidegate.spark.figures import Figures, keep_age
+from tidegate.spark.figures import Figures
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.shared_state import SharedState
 from tidegate.spark.sources.source import Monitor
-from tidegate.spark.stream_thread import StreamThread
 from tidegate.spark.supervised import start_moves
-from tidegate.storages.storage import Storage
 
 
 class RunProgress:
@@ -27,17 +25,13 @@ class RunProgress:
         self,
         plan: QueryPlan,
         runner: Runner,
-        storage: Storage,
         shared: SharedState,
-        thread: StreamThread,
         figures: Figures,
         listener: Callable[[str, int, Happening], None],
     ) -> None:
         self._plan = plan
         self._runner = runner
-        self._storage = storage
         self._shared = shared
-        self._thread = thread
         self._figures = figures
         self._listener = listener
         self.monitors: Mapping[str, Monitor] = {}
@@ -92,9 +86,7 @@ class RunProgress:
         shared.patience.has_served()
         figures.epochs += 1
         figures.rows += rows
-        if self._thread.stream is not None:
-            keep_age(figures.epoch_ms, self._storage.look(entry(OFFSETS, epoch)))
-            keep_age(figures.commit_delay_ms, self._storage.look(entry(COMMITS, epoch)))
+        figures.is_done(epoch)
 
     def _tell_monitors(self, epoch: int) -> None:
         decided = self._runner.run(read_decided(epoch))

@@ -25,6 +25,7 @@ from tidegate.operate.forgetting import clear_sink
 from tidegate.operate.guarantees import write_guarantees
 from tidegate.operate.left_open import give_up_what_is_left
 from tidegate.operate.place import JobPlace
+from tidegate.operate.rhythm import rhythm_of
 from tidegate.operate.sinks import describe, write_sinks
 from tidegate.operate.sources import write_sources
 from tidegate.savepoints.fresh import Fresh
@@ -60,7 +61,6 @@ from tidegate.spark.query_conf import epochs_kept
 from tidegate.spark.restore_carried_out import carry_out
 from tidegate.spark.restoring import JobRestore, open_restore
 from tidegate.spark.retaining import Retaining
-from tidegate.spark.rhythm import rhythm_of
 from tidegate.spark.savepointing import SavepointTaker
 from tidegate.spark.session import lock_engine
 from tidegate.spark.start_checks import check_start

@@ -18,7 +18,7 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import parts_of
-from tidegate.operate.beat import Beat, Incarnation
+from tidegate.operate.beat import Beat
 from tidegate.operate.control import Kind
 from tidegate.operate.failures import Failure, add_failure, failure_of
 from tidegate.operate.reports import FailureReport, code_of, driver_died, driver_stalled, report_of
@@ -27,7 +27,7 @@ from tidegate.settings.config import Settings
 from tidegate.storages.schemes import Folder
 from tidegate.supervise.child import DriverProcess
 from tidegate.supervise.head_start import HeadStart
-from tidegate.supervise.job_folder import beat_in, find_again, has_record
+from tidegate.supervise.job_folder import BeatOfJob, find_again, has_record
 from tidegate.supervise.line import (
     CannotTakeOver,
     Finished,
@@ -78,7 +78,7 @@ class Supervisor:
         self._failed_epochs: dict[str, int] = {}
         self._job: str | None = None
         self._folder: Folder | None = None
-        self._old_beat: Incarnation | None = None
+        self._beats: BeatOfJob | None = None
         self._lock: SupervisorLock | None = None
         self._porter: Porter | None = None
         self._has_begun = False
@@ -130,7 +130,8 @@ class Supervisor:
             while not child.has_ended() and not child.cannot_be_killed():
                 self._await(signals, child)
                 last = self._listen(child, watch) or last
-                over, beat = last is not None or child.has_ended(), self._beat_of(child)
+                over = last is not None or child.has_ended()
+                beat = None if self._beats is None else self._beats.of(child.process)
                 self._obey(signals, None if over else child)
                 if beat is None and not over:
                     self._serve(child)
@@ -147,7 +148,7 @@ class Supervisor:
         self._over_since = time.monotonic()
         if last is None and self._stop_by is None and not self._at_once:
             self._look_at_head_start(0.0)  # while the JVM of the dead driver ends
-        beat = self._beat_of(child)
+        beat = None if self._beats is None else self._beats.last_of(child.process)
         stays = child.close_at_once() if self._at_once else child.close()
         if stays:
             self._news.stays(stays)
@@ -211,17 +212,9 @@ class Supervisor:
         if self._job is None:
             self._job, self._folder = message.job, folder
             self._news.declared(message.job, folder, message.warm_up)
-        beat = beat_in(folder)
-        self._old_beat = None if beat is None else beat.incarnation
+        self._beats = self._beats or BeatOfJob(folder)
+        self._beats.begin()
         return GoOn(self._failed_epochs)
-
-    def _beat_of(self, child: DriverProcess) -> Beat | None:
-        """The newest beat, if this driver wrote it. A beat of an earlier process with the same number does not count:
-        after a container restart every process has the same number as before."""
-        beat = None if self._folder is None else beat_in(self._folder)
-        if beat is None or beat.process != child.process or beat.incarnation == self._old_beat:
-            return None
-        return beat
 
     # --- the next driver ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,50 @@
+"""The requests of an epoch, and of an idle job, beside those of Spark: counted, on real servers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.driver import Driver
+from tests.support.hdfs import HdfsServer
+from tests.support.s3 import S3Server
+
+PROGRAM = Path(__file__).with_name("counted_program.py")
+EPOCHS = 12
+IDLE_SECONDS = 60
+IDLE_AT_MOST = 30
+OF_AN_EPOCH_AT_MOST = 70
+
+
+@pytest.mark.more
+@pytest.mark.timeout(400)
+def test_few_requests_on_hdfs(hdfs: HdfsServer, tmp_path: Path) -> None:
+    costs_few(counted(tmp_path, f"{hdfs.uri}/{tmp_path.name}/checkpoints"))
+
+
+@pytest.mark.more
+@pytest.mark.timeout(400)
+def test_few_requests_on_s3(s3: S3Server, tmp_path: Path) -> None:
+    costs_few(counted(tmp_path, str(s3.folder())))
+
+
+def costs_few(found: dict[str, dict[str, int]]) -> None:
+    table = json.dumps(found, indent=1)
+    print(table)
+    assert sum(found["of_an_epoch"].values()) <= OF_AN_EPOCH_AT_MOST, table
+    assert sum(found["idle"].values()) <= IDLE_AT_MOST, table
+
+
+def counted(folder: Path, checkpoints: str) -> dict[str, dict[str, int]]:
+    """By kind and name: the requests of an epoch, and of an idle minute."""
+    (folder / "in").mkdir()
+    for number in range(EPOCHS):
+        file = folder / "in" / f"{number}.txt"
+        file.write_text("sea\nbay\nsea\n")
+        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+    with Driver(PROGRAM, str(folder), checkpoints, str(EPOCHS), str(IDLE_SECONDS), log=folder / "log") as driver:
+        assert driver.wait() == 0, driver.tail()
+        return json.loads(driver.tail(100_000).splitlines()[-1])

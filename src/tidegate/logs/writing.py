@@ -93,7 +93,7 @@ def log_happening(level: int, happening: object, **whose: object) -> None:
         return
     parts: dict[str, object] = {}
     if is_dataclass(happening):
-        parts = {each.name: getattr(happening, each.name) for each in fields(happening)}
+        parts = {each.name: getattr(happening, each.name) for each in fields(happening) if each.repr}
     known = {name: parts[name] for name in ("epoch",) if name in parts}
     extra = {**whose, **known, "event": type(happening).__name__, "fields": parts}
     _LOG.log(level, "%s", happening, extra=extra)

@@ -11,8 +11,7 @@ from contextlib import suppress
 from enum import Enum
 from types import TracebackType
 
-from tidegate.operate import Beat, Folder
-from tidegate.operate.beat_reader import BeatReader
+from tidegate.operate import Beat, BeatReader, Folder
 
 
 class Restarts(Enum):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidegate.operate.app_check import check_restore
     from tidegate.operate.asking import Stage
     from tidegate.operate.beat import Beat, QueryBeat, ShownSetting, read_beat
+    from tidegate.operate.beat_reader import BeatReader
     from tidegate.operate.checkpoints_history import ENTRIES_KEPT, DoneCheckpoint
     from tidegate.operate.client import (
         ForgettableJob,
@@ -67,6 +68,7 @@ _HOMES = {
     "tidegate.operate.app_check": ("check_restore",),
     "tidegate.operate.asking": ("Stage",),
     "tidegate.operate.beat": ("Beat", "QueryBeat", "ShownSetting", "read_beat"),
+    "tidegate.operate.beat_reader": ("BeatReader",),
     "tidegate.operate.checkpoints_history": ("ENTRIES_KEPT", "DoneCheckpoint"),
     "tidegate.operate.client": (
         "ForgettableJob",
@@ -113,8 +115,9 @@ for actions."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "BESIDE_TOPICS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "Beat", "Clearance", "Difference", "DoneCheckpoint",
-    "Ended", "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "JobClient", "JobHistory", "JobInfo",
+    "BESIDE_TOPICS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "Beat", "BeatReader", "Clearance", "Difference",
+    "DoneCheckpoint", "Ended", "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "JobClient",
+    "JobHistory", "JobInfo",
     "JobView",
     "Kind", "Named", "Outcome", "QueryBeat", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails",
     "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Stage", "State", "Ticket",

@@ -61,6 +61,7 @@ def extras() -> str:
 
 
 def happenings() -> str:
+    import dataclasses
     import inspect
 
     from tidegate.core import happenings as module
@@ -68,8 +69,8 @@ def happenings() -> str:
 
     rows: list[str] = []
     for name, kind in vars(module).items():
-        if inspect.isclass(kind) and issubclass(kind, Happening) and kind is not Happening:
-            fields = ", ".join(f"`{each}`" for each in inspect.signature(kind).parameters)
+        if inspect.isclass(kind) and issubclass(kind, Happening) and dataclasses.is_dataclass(kind):
+            fields = ", ".join(f"`{each.name}`" for each in dataclasses.fields(kind) if each.repr)
             meaning = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
             rows.append(f"| `{name}` | {fields} | {meaning} |")
     return "\n".join(["| type | fields | what happened |", "|---|---|---|", *rows])

@@ -1,7 +1,7 @@
 """Numbers of a topic into a topic, and counted by key into another one.
 
 Arguments: the servers of Kafka, three topics (numbers, copies, counts), the folder of the checkpoints. The session is
-that of SPARK_CONF_DIR.
+that of SPARK_CONF_DIR, and of the command line.
 """
 
 from __future__ import annotations

@@ -51,19 +51,14 @@ class Driver:
             time.sleep(0.02)
         return hold.read_text()
 
-    def wait_until_stopped(self) -> None:
-        """Until SIGSTOP has stopped it: by the failpoint `pause`."""
+    def wait_until_stopped(self) -> int:
+        """Until SIGSTOP has stopped it or the driver that it supervises, by the failpoint `pause`; the process id."""
         end = time.monotonic() + HOLD_SECONDS
-        while self._state() != "T":
+        while (stopped := next(filter(_is_stopped, _with_children(self.process.pid)), None)) is None:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise AssertionError(f"the driver was not stopped:\n{self.tail()}")
             time.sleep(0.05)
-
-    def _state(self) -> str:
-        try:
-            return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return ""
+        return stopped
 
     def kill(self, *others: int) -> None:
         """SIGKILL to the driver's Python, and to `others`; its JVM is left to die by itself."""
@@ -95,6 +90,24 @@ class Driver:
     def tail(self, characters: int = 4000) -> str:
         """The end of what it printed."""
         return self._log.read_text(errors="replace")[-characters:]
+
+
+def _with_children(pid: int) -> list[int]:
+    """This process and its children."""
+    found = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+    return [pid, *(each for each in found if _stat(each)[1:2] == [str(pid)])]
+
+
+def _is_stopped(pid: int) -> bool:
+    return _stat(pid)[:1] == ["T"]
+
+
+def _stat(pid: int) -> list[str]:
+    """The state of a process, its parent, and so on; [] if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def numbers(folder: Path) -> list[int]:

@@ -54,7 +54,7 @@ class StandaloneCluster:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """SPARK_CONF_DIR, whose defaults name the master, and small executors that die and start quickly."""
+        """SPARK_CONF_DIR, with small executors that start quickly. The program, or its command, names the master."""
         return {"SPARK_CONF_DIR": str(self.folder / "conf"), "PYSPARK_PYTHON": sys.executable}
 
     def start(self) -> None:
@@ -93,7 +93,6 @@ class StandaloneCluster:
     def _write_defaults(self) -> None:
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
         defaults = {
-            "spark.master": self.url,
             "spark.driver.host": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.sql.session.timeZone": "UTC",

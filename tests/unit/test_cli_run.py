@@ -49,7 +49,7 @@ def test_help_has_examples_and_exit_codes():
     ("arguments", "answer"),
     [
         (["-ynm", "name", "app.py"], "spark.master=yarn"),
-        (["-m", "host:8081", "app.py"], "Spark computes where"),
+        (["-m", "host:8081", "app.py"], "tidegate run --master spark://host:7077 APP.py"),
         (["-p", "4", "app.py"], "-D parallelism=N"),
         (["-p4", "app.py"], "-D parallelism=N"),
         (["-py", "app.py"], "without an option"),

@@ -15,10 +15,12 @@ from tidegate.cli.common import Dir, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.log_options import SHOWS_EVERYTHING, VerboseOption
 from tidegate.cli.sink_options import SinkOptions, pairs
+from tidegate.cli.submission_options import ArchivesOption, ConfOption
 from tidegate.operate.status import find_job_folder
 
 if TYPE_CHECKING:  # loaded at its first use: other commands do not wait for it
     from tidegate.core.health import Finding
+    from tidegate.submit.submission import Submission
 
 
 def check(
@@ -39,6 +41,12 @@ def check(
     kafka: Annotated[
         str | None, typer.Option("--kafka", metavar="SERVERS", help="Also check a Kafka cluster: host:port,...")
     ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Also check the executors of this master: what they can import."),
+    ] = None,
+    archives: ArchivesOption = None,
+    conf: ConfOption = None,
     dir: Dir = None,
     option: SinkOptions = None,
     verbose: VerboseOption = False,
@@ -48,9 +56,10 @@ def check(
 
     Checks Python, Java, Spark, settings, the storage (two writers race for one file, locks, syncs, space) and the
     clock. With `--job` also the sources and sinks of a job; with `--kafka` a cluster: whether it answers, its age,
-    rights, timeouts. With a program: runs it up to the start of its job and lists all problems that prevent the start;
-    nothing is written. With `--verbose` the output of Spark and Python goes to the standard error. Exit code 0 if
-    nothing FAILED.
+    rights, timeouts. With `--master` the executors of a cluster: whether each has the driver's versions of Python,
+    pyspark and tidegate, and every package. With a program: runs it up to the start of its job and lists all problems
+    that prevent the start; nothing is written. With `--verbose` the output of Spark and Python goes to the standard
+    error. Exit code 0 if nothing FAILED.
 
     Examples:
 
@@ -58,13 +67,16 @@ def check(
 
     - `tidegate check wordcount.py -D checkpointing.interval=1s`
 
+    - `tidegate check --master spark://host:7077 wordcount.py`
+
     - `tidegate check --job wordcount --kafka localhost:9092 --json`
     """
     from tidegate.core.health import Health
 
     found: list[Finding] = []
     shown = SHOWS_EVERYTHING if verbose else {}
-    for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option), shown):
+    cluster = _submission(master, archives, conf or [])
+    for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option), shown, cluster):
         found.append(finding)
         if not json:
             _show(finding)
@@ -83,9 +95,11 @@ def _findings(
     dir: str | None,
     options: dict[str, str],
     environment: dict[str, str],
+    cluster: Submission,
 ) -> Iterator[Finding]:
     from tidegate.core.errors import TidegateError
     from tidegate.operate.app_check import check_app
+    from tidegate.operate.executor_check import check_executors
     from tidegate.operate.place import open_job
     from tidegate.operate.sink_checks import check_cluster, check_sinks
     from tidegate.operate.sources import check_sources
@@ -103,8 +117,21 @@ def _findings(
         except TidegateError:  # reported above
             interval = 0.0
         yield from check_cluster(kafka, options, interval)
+    if cluster.master:
+        yield from check_executors(cluster, environment)
     if app is not None:
-        yield from check_app(app, arguments, overrides, environment)
+        yield from check_app(app, arguments, overrides, {**environment, **cluster.environment(os.environ)})
+
+
+def _submission(master: str | None, archives: str | None, conf: list[str]) -> Submission:
+    from tidegate.core.errors import TidegateError
+    from tidegate.submit.submission import DeployMode, submission
+
+    try:
+        return submission(master, DeployMode.CLIENT, archives, tuple(conf))
+    except TidegateError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(Exit.USAGE) from None
 
 
 def _show(finding: Finding) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_TARGET = "Spark computes where the program's session does: set spark.master in it, or leave it local"
+_TARGET = (
+    "Spark computes where its master is: tidegate run --master spark://host:7077 APP.py, or spark.master in the program"
+)
 _CLAIM = "--claim, beside -s PATH; without it a savepoint is only read (NO_CLAIM)"
 
 FORMS: Mapping[str, str] = {

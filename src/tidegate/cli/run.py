@@ -39,6 +39,7 @@ from tidegate.cli.restore_options import (
     begin_fresh,
     restore_if_any,
 )
+from tidegate.cli.submission_options import WITH_VALUE, ArchivesOption, ConfOption, DeployModeOption, MasterOption
 from tidegate.core.errors import TidegateError
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, LogLevel
@@ -46,6 +47,7 @@ from tidegate.savepoints.asked_restore import RESTORE_VARIABLE
 from tidegate.settings.config import Settings
 from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE, handed_on
+from tidegate.submit.submission import DeployMode, Submission, submission
 from tidegate.supervise.background_warm_up import BackgroundWarmUp
 from tidegate.supervise.news import News
 from tidegate.supervise.outcomes import JobEnd, JobOutcome
@@ -77,6 +79,10 @@ def run(
         bool, typer.Option("-d", help="In the background: prints the job, its process and its log.")
     ] = False,
     folder: Dir = None,
+    master: MasterOption = None,
+    deploy_mode: DeployModeOption = DeployMode.CLIENT,
+    archives: ArchivesOption = None,
+    conf: ConfOption = None,
     savepoint: FromSavepoint = None,
     allow_non_restored: AllowNonRestored = False,
     allow_non_restored_of: AllowNonRestoredOf = None,
@@ -116,6 +122,8 @@ def run(
     - `tidegate run -s /backup/savepoints/savepoint-0f1e2d3c-nightly wordcount.py`
 
     - `tidegate run --fresh wordcount.py`
+
+    - `tidegate run --master spark://host:7077 --conf spark.cores.max=8 wordcount.py`
     """
     told = RestoreOptions(
         claim=claim,
@@ -142,6 +150,7 @@ def run(
     if restore is not None:
         environment[RESTORE_VARIABLE] = msgspec.json.encode(restore).decode()
     settings = _settings(environment)
+    environment.update(_submission(master, deploy_mode, archives, conf).environment(environment))
     choice = LogChoice(log_format, log_level)
     environment.update(choice.environment())
     program = [app, *(arguments or [])]
@@ -191,6 +200,7 @@ _WITH_VALUE = frozenset(
         "--map",
         "--allow-non-restored-state-of",
         "--allow-changed-operator",
+        *WITH_VALUE,
     }
 )
 
@@ -221,6 +231,15 @@ def _settings(environment: Mapping[str, str]) -> Settings:
     """
     try:
         return load_settings({}, environment=environment)
+    except TidegateError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(Exit.USAGE) from None
+
+
+def _submission(master: str | None, mode: DeployMode, archives: str | None, conf: Sequence[str] | None) -> Submission:
+    """The options for Spark. If one is invalid, the error is shown and the command ends as for wrong usage."""
+    try:
+        return submission(master, mode, archives, tuple(conf or ()))
     except TidegateError as error:
         typer.echo(error, err=True)
         raise typer.Exit(Exit.USAGE) from None

@@ -65,6 +65,11 @@ class Code(Enum):
         Remedy.PROGRAM,
         "checkpoints on a disk of the driver's machine under a cluster master: the executors write state there, too",
     )
+    EXECUTOR_PYTHON = (
+        "TG-EXECUTOR-PYTHON",
+        Remedy.PROGRAM,
+        "the Python of an executor lacks a package that tasks import, or has other versions than the driver's",
+    )
     SOURCE_REFUSED = ("TG-SOURCE-REFUSED", Remedy.PROGRAM, "Spark cannot read a source as it is described")
     QUERY_REFUSED = ("TG-QUERY-REFUSED", Remedy.PROGRAM, "Spark cannot run a query as it is written")
     STATE_TABLE = (

@@ -22,6 +22,10 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
         "name a folder on HDFS or S3 (checkpointing.dir = hdfs://namenode:8020/jobs, s3://bucket/jobs), or run with a"
         " local master"
     ),
+    "TG-EXECUTOR-PYTHON": (
+        "install the same tidegate, with the same extras, in the Python of every executor, and name that Python"
+        " (PYSPARK_PYTHON or spark.pyspark.python); `tidegate check --master URL` shows what is missing where"
+    ),
     "TG-SINK-LOCAL-ONLY": "use a sink that the executors reach (Kafka, your own), or a local master",
     "TG-SPARK-CONNECT": "create the session without `remote`, or run the program with spark-submit",
     "TG-TOO-MANY-FILES": "declare the job before the program opens its files, or close them, and start again",

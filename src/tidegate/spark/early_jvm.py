@@ -13,9 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
-from tidegate.spark.jvm_jars import SUBMIT_ARGUMENTS, arguments_for
+from tidegate.spark.jvm_jars import arguments_for
 from tidegate.spark.jvm_output import QuietJvm, launch_quietly, log_options, spark_log, starts_quietly
 from tidegate.storages.schemes import Folder
+from tidegate.submit.submission import SUBMIT_ARGUMENTS
 
 PYTHON = "PYSPARK_PYTHON"
 

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from tidegate.machine.s3a import s3a_jars
 from tidegate.storages.schemes import Folder, Scheme
-
-SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
-"""The arguments of the JVM that Python starts."""
+from tidegate.submit.submission import SUBMIT_ARGUMENTS
 
 _LOG = logging.getLogger("tidegate")
 

@@ -68,6 +68,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    suit_executors(session)
     session.sparkContext.environment[IMPORTS] = ",".join(name for name in OPTIONAL if name in sys.modules)
     partitions = partitions_of(settings, session, local=is_local(session))
     if partitions is not None:
@@ -132,6 +133,15 @@ def adopt_session(session: SparkSession, backend: Backend) -> SparkSession:
     if is_local(session):
         _suit_workers(session)
     return _made_ready(session)
+
+
+def suit_executors(session: SparkSession) -> None:
+    """Let tasks run the Python of PYSPARK_PYTHON, else of `spark.pyspark.python`, which only `spark-submit` reads, else
+    the driver's.
+    """
+    if "PYSPARK_PYTHON" not in os.environ:
+        chosen = session.sparkContext.getConf().get("spark.pyspark.python")
+        session.sparkContext.pythonExec = chosen or sys.executable
 
 
 def _suit_workers(session: SparkSession) -> None:

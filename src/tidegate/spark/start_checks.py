@@ -9,6 +9,7 @@ from tidegate.logs.subject import about
 from tidegate.settings.kinds import Backend
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.dead_letters import SCHEMA as DEAD_LETTERS
+from tidegate.spark.executors import unfit_executors
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.job_plan import JobPlan
 from tidegate.spark.lease_watch import check_lease
@@ -63,6 +64,8 @@ def _on_a_cluster(job: JobPlan) -> Iterator[TidegateError]:
             found=f"{job.folder}, with spark.master = {job.session.sparkContext.master}",
             where=job.where,
         )
+    elif (unfit := unfit_executors(job.session, job.folder)) is not None:
+        yield unfit
     if job.settings.restart_standby:
         yield TidegateError(
             Code.SETTINGS_CLASH,

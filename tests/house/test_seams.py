@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,12 @@ MADE_IN = {
 """The class behind a port, and the one file that constructs it; the class itself may, too."""
 
 
+@cache
+def parsed() -> dict[str, ast.Module]:
+    """Each file of the package, by its path in it."""
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
 def constructions(tree: ast.AST, name: str) -> Iterator[int]:
     """The lines that call the class, by whatever path it was imported."""
     for node in ast.walk(tree):
@@ -41,8 +48,7 @@ def defines(tree: ast.AST, name: str) -> bool:
 
 @pytest.mark.parametrize(("name", "place"), MADE_IN.items())
 def test_only_the_factory_constructs_what_is_behind_a_port(name: str, place: str) -> None:
-    trees = {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
-    found = {path for path, tree in trees.items() if list(constructions(tree, name)) and not defines(tree, name)}
+    found = {path for path, tree in parsed().items() if list(constructions(tree, name)) and not defines(tree, name)}
     assert found == {place}
 
 
@@ -56,10 +62,10 @@ def test_nothing_outside_the_storages_knows_one_of_them() -> None:
     folders = {path.name for path in (SOURCE / "storages").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert "local" in folders
     found = {
-        f"{path.relative_to(SOURCE)}: {module}"
-        for path in sorted(SOURCE.rglob("*.py"))
-        if not path.is_relative_to(SOURCE / "storages")
-        for module in imported(ast.parse(path.read_text()))
+        f"{path}: {module}"
+        for path, tree in parsed().items()
+        if not path.startswith("storages/")
+        for module in imported(tree)
         if module.startswith("tidegate.storages.") and module.split(".")[2] in folders
     }
     assert found == set()

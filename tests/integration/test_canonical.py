@@ -15,6 +15,7 @@ from tests.integration.test_restore import Counter as CountingProcessor
 from tests.integration.test_restore import event, everything, run_from
 from tests.integration.test_state_change import KINDS, compare_state, counting, every_kind, out
 from tests.integration.test_state_change import WORDS as COUNTED
+from tests.support.today import turn
 from tidegate import FileSink, Job, Restore, SQLiteSink, read_savepoint
 from tidegate.checkpoints.spark_layout import is_state
 from tidegate.core.records import SavepointFormat
@@ -144,6 +145,7 @@ FORMS = [
 ]
 
 
+@turn(3, of=4)
 @pytest.mark.parametrize(("before", "after"), FORMS, ids=lambda form: f"{form[0]}{form[1]}")
 def test_groups_go_on_from_a_canonical_savepoint(place: Place, before: tuple[str, int], after: tuple[str, int]):
     place.write(*(event("01", word) for word in COUNTED[:9]))

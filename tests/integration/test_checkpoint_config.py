@@ -15,6 +15,7 @@ import pytest
 from tests.integration.place import Place
 from tests.support.driver import Driver
 from tests.support.peer import Peer
+from tests.support.today import turn
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "checkpoint_config.py"
 
@@ -44,6 +45,7 @@ def test_it_has_the_values_of_the_program_that_it_stands_for(place: Place, monke
     }
 
 
+@turn(0, of=2)
 @pytest.mark.timeout(300)
 def test_it_prints_the_count_of_every_word_that_arrived_and_ctrl_c_ends_it_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

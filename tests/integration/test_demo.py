@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.today import sampled
+from tests.support.today import sampled, turn
 
 COMMAND = [sys.executable, "-m", "tidegate.cli.main", "demo"]
 
@@ -44,6 +44,7 @@ def test_two_kills_and_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
     assert told.count("kill -9") == 2
 
 
+@turn(0, of=4)
 def test_a_poisoned_record_stands_in_the_dead_letters_and_every_count_is_exact(tmp_path: Path) -> None:
     code, report, told = run_demo(tmp_path, "--poison", "--crashes", "2", "--lines", "400", "--seed", "3")
     assert code == 0, (report, told)

@@ -27,7 +27,7 @@ PROGRAM = Path(__file__).parent / "durable_program.py"
 SCHEMA = pa.schema([("word", pa.string())])
 
 
-@turn(0, of=2)
+@turn(3, of=4)
 @pytest.mark.parametrize("kind", ["queue", pytest.param("stream", marks=pytest.mark.more)])
 @pytest.mark.timeout(600)
 def test_a_killed_job_loses_no_row_of_its_log_and_repeats_none(tmp_path: Path, kind: str):

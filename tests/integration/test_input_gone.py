@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, Row, error_of, wait_until_finished
 from tests.support.command import tidegate
+from tests.support.today import turn
 from tidegate import FileSink, Job, SQLiteSink
 from tidegate.cli.exits import Exit
 
@@ -57,6 +58,7 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+@turn(2, of=4)
 def test_files_that_were_read_before_the_savepoint_are_not_needed_any_more(place: Place):
     path = saved(place)
     place.write(event("04", "wind"), event("16", "salt"))

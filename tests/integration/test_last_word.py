@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.screen import screen_of
+from tests.support.today import turn
 
 PROGRAM = """
 from tidegate import FileSource, Job, SQLiteSink
@@ -60,6 +61,7 @@ def ran(app: Path, *command: str, **environment: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@turn(1, of=2)
 def test_a_program_shows_what_it_prints_itself_and_its_error_and_the_rest_is_in_a_file(tmp_path: Path):
     """In a terminal, where a first run ends well and a second one does not."""
     app = program(tmp_path, '{"word": "sea", "n": 1}\n')

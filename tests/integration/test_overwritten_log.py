@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run
+from tests.support.today import turn
 from tidegate import FileSink, Job
 from tidegate.core.effects import Compute, Computed
 from tidegate.core.errors import Code
@@ -40,6 +41,7 @@ PROGRAMS: dict[str, Any] = {
 }
 
 
+@turn(1, of=4)
 def test_what_a_run_has_planned_is_what_spark_logs_for_every_kind_of_state(place: Place, held: list[HeldTerm]):
     """A difference would end the job."""
 

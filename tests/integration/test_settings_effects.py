@@ -21,6 +21,7 @@ from tests.integration.place import Place, error_of, run, wait_until, wait_until
 from tests.integration.shelf import FitfulShelfSink, LosingShelfSink, ShelfSink
 from tests.support.driver import Driver
 from tests.support.logged import events, told
+from tests.support.today import turn
 from tidegate import FileSink, FileSource, Job, JobHandle, SQLiteSink
 from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.core.errors import Code, TidegateError
@@ -309,6 +310,7 @@ def test_a_sync_that_failed_is_never_tolerated_and_no_run_follows_in_the_same_pr
     assert (sink.rows(), place.table()) == ([], [])
 
 
+@turn(1, of=2)
 def test_an_epoch_that_nothing_ends_ends_with_its_process(place: Place, tmp_path: Path):
     """The sink's own code hangs on the driver: no cancelling of tasks reaches it."""
     place.write("sea")

@@ -25,7 +25,7 @@ AWAY_SECONDS = 8.0
 PAUSED_BEFORE = ("prepared.before@1", "decision.before@1", "commit.before@1")
 
 
-@turn(0, of=2)
+@turn(0, of=4)
 @pytest.mark.timeout(400)
 def test_a_job_with_its_checkpoints_on_hdfs_stays_exact_when_its_driver_is_killed(
     hdfs: HdfsServer, tmp_path: Path
@@ -33,12 +33,13 @@ def test_a_job_with_its_checkpoints_on_hdfs_stays_exact_when_its_driver_is_kille
     stays_exact(tmp_path, f"{hdfs.uri}/{tmp_path.name}/checkpoints")
 
 
-@turn(1, of=2)
+@turn(2, of=4)
 @pytest.mark.timeout(400)
 def test_a_job_with_its_checkpoints_on_s3_stays_exact_when_its_driver_is_killed(s3: S3Server, tmp_path: Path) -> None:
     stays_exact(tmp_path, str(s3.folder()))
 
 
+@turn(1, of=2)
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in PAUSED_BEFORE]))
 def test_a_driver_that_is_paused_for_longer_than_its_lease_changes_nothing_when_it_wakes_up(

@@ -16,6 +16,7 @@ from tidegate.core.records import (
     Drain,
     FinishedThrough,
     FolderToken,
+    GenerationOpened,
     JobRecord,
     JournalRef,
     OperatorFingerprint,
@@ -92,6 +93,7 @@ RECORDS = (
     Overdue(epoch=42, run=6, seconds=600.0),
     FinishedThrough(epoch=41, sinks={"counts-table": SinkProgress(epoch=40, digest="5d" * 32)}),
     JobRecord(name="wordcount", job_id="0f1e2d3c", generation=2),
+    GenerationOpened(job_id="0f1e2d3c", after=2, generation=3),
     CheckpointRecord(
         number=17,
         job="wordcount",

@@ -94,6 +94,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "overdue": {"epoch": 42, "run": 6, "seconds": 600.0},
     "finished-through": {"epoch": 41, "sinks": {"counts-table": {"epoch": 40, "digest": "5d" * 32}}},
     "job": {"name": "wordcount", "job_id": "0f1e2d3c", "generation": 2},
+    "generation": {"job_id": "0f1e2d3c", "after": 2, "generation": 3},
     "checkpoint": {
         "number": 17,
         "job": "wordcount",

@@ -1,6 +1,6 @@
 """Two queries whose checkpoints are on the storage of the second argument: a count of words, and their lines.
 
-The third argument, if any, is `lease.timeout`.
+The third argument, if any, is `lease.timeout`; the fourth is `fresh=ID`, or the savepoint from which it starts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.support.session import small_session
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 
 
-def main(folder: Path, checkpoints: str, lease_timeout: str = "3s") -> None:
+def main(folder: Path, checkpoints: str, lease_timeout: str = "3s", wish: str = "") -> None:
     # Of S3 the session of tidegate has the jars: a program that makes its own brings them.
     spark = None if checkpoints.startswith("s3:") else small_session()
     job = Job(
@@ -26,7 +26,8 @@ def main(folder: Path, checkpoints: str, lease_timeout: str = "3s") -> None:
     job.query("counts", counts, sinks=[FileSink("files", folder / "out", format="json")], mode="update")
     lucky = F.udf(random.random, "double").asNondeterministic()
     job.query("drawn", lines.withColumn("lucky", lucky()), sinks=[SQLiteSink("table", folder / "out.db", table="t")])
-    job.run(until="caught-up")
+    fresh = wish.removeprefix("fresh=") if wish.startswith("fresh=") else None
+    job.run(until="caught-up", fresh=fresh, savepoint=None if fresh else wish or None)
 
 
 if __name__ == "__main__":

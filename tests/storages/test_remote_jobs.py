@@ -17,7 +17,11 @@ from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
 from tests.support.today import sampled, turn
 from tidegate import operate
+from tidegate.core.ledger import DECIDED, entry
+from tidegate.core.records import Sealed, decode
 from tidegate.operate import State
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 PROGRAM = Path(__file__).with_name("remote_program.py")
 FILES = 4
@@ -56,6 +60,29 @@ def test_a_driver_that_is_paused_for_longer_than_its_lease_changes_nothing_when_
         assert paused.wait() == 1, paused.tail()
         assert any(code in paused.tail() for code in ("TG-LEASE-LOST", "TG-DRIVER-ALIVE", "TG-RUN-"))
     is_exact(tmp_path)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in PAUSED_BEFORE]))
+def test_a_driver_that_was_paused_while_a_fresh_generation_was_opened_changes_nothing_when_it_wakes_up(
+    hdfs: HdfsServer, tmp_path: Path, point: str
+) -> None:
+    checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
+    write_input(tmp_path)
+    with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "paused", failpoints=f"{point}=pause") as paused:
+        paused.wait_until_stopped()
+        again = (PROGRAM, str(tmp_path), checkpoints, "3s", "fresh=again")
+        with Driver(*again, log=tmp_path / "killed", failpoints="restore.opened=crash") as killed:
+            assert killed.wait() == -signal.SIGKILL, killed.tail()
+        with Driver(*again, log=tmp_path / "log") as successor:
+            assert successor.wait() == 0, successor.tail()
+        shown = rows_by_word(tmp_path)
+        os.kill(paused.process.pid, signal.SIGCONT)
+        assert paused.wait() == 1, paused.tail()
+    assert rows_by_word(tmp_path) == shown
+    older, newer = list(range(1, 1 + epochs_below_the_seal(checkpoints, "counts", 1))), list(range(1, FILES + 1))
+    assert shown == {"bay": sorted(older + newer), "sea": sorted(2 * count for count in older + newer)}
+    assert {query.generation for query in operate.open(checkpoints, "words").info().queries} == {2}
 
 
 @pytest.mark.more
@@ -117,9 +144,21 @@ def die(folder: Path, checkpoints: str, failpoint: str) -> None:
 
 def counts(folder: Path) -> list[dict[str, int]]:
     """The counts of each epoch, which are all different, by their size."""
-    rows = [json.loads(line) for file in (folder / "out").glob("*.json") for line in file.read_text().splitlines()]
-    by_word = {word: sorted(row["count"] for row in rows if row["value"] == word) for word in ("sea", "bay")}
+    by_word = rows_by_word(folder)
     return [{"sea": sea, "bay": bay} for sea, bay in zip(by_word["sea"], by_word["bay"], strict=True)]
+
+
+def epochs_below_the_seal(checkpoints: str, query: str, generation: int) -> int:
+    ledger = open_storage(Folder.of(checkpoints) / f"words/queries/{query}/g{generation}")
+    newest = max(map(int, ledger.list(DECIDED)))
+    data = ledger.read(entry(DECIDED, newest))
+    assert data is not None
+    return decode(Sealed, data, query).epoch
+
+
+def rows_by_word(folder: Path) -> dict[str, list[int]]:
+    rows = [json.loads(line) for file in (folder / "out").glob("*.json") for line in file.read_text().splitlines()]
+    return {word: sorted(row["count"] for row in rows if row["value"] == word) for word in ("sea", "bay")}
 
 
 def lines(folder: Path) -> list[str]:

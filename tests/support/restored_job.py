@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tidegate.core.records import JobRecord, OperatorFingerprint, OperatorsAccepted, Run, Start
+from tidegate.checkpoints.job_layout import JOB_RECORD
+from tidegate.core.records import JobRecord, OperatorFingerprint, OperatorsAccepted, Run, Start, decode
 from tidegate.savepoints.folder import Savepoint, open_savepoint
-from tidegate.savepoints.restore import RestoredQuery, Restoring, commit, prepare, settle
+from tidegate.savepoints.restore import RestoredQuery, Restoring, commit, prepare
+from tidegate.savepoints.settled import settle
 from tidegate.storages.schemes import Folder
 
 FINGERPRINT = OperatorFingerprint(number=0, uid="", compared={"aggregate functions": "count(v)"})
@@ -37,7 +39,8 @@ def restoring(
         sinks=saved.done.sinks,
     )
     return Restoring(
-        job_folder=job,
+        job_folder=Folder.of(job),
+        older=_record_of(job),
         savepoint=savepoint,
         record=JobRecord(name="job", job_id="0f1e2d3c", generation=generation),
         queries=[RestoredQuery(uid=uid, saved=saved, start=start, run=RUN, places=(0,), accepted=ACCEPTED)],
@@ -47,9 +50,14 @@ def restoring(
     )
 
 
+def _record_of(job: Path) -> JobRecord | None:
+    data = (job / JOB_RECORD).read_bytes() if (job / JOB_RECORD).exists() else None
+    return None if data is None else decode(JobRecord, data, JOB_RECORD)
+
+
 def restore(wanted: Restoring) -> None:
     """As a start does: what a killed one has left is settled first."""
-    settle(Folder.of(wanted.job_folder))
+    settle(wanted.job_folder)
     prepare(wanted)
     wanted.reach("restore.counted")
     commit(wanted)

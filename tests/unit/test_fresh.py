@@ -18,8 +18,8 @@ from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, Run, Start, decode, encode
 from tidegate.operate.place import open_job
 from tidegate.savepoints.fresh import Fresh, Opening, open_empty, was_opened
-from tidegate.savepoints.restore import settle
 from tidegate.savepoints.restored import goes_back
+from tidegate.savepoints.settled import settle
 from tidegate.settings.found import load_settings
 from tidegate.spark.fresh import above_evidence, carry_out, fresh_target, wished
 from tidegate.spark.given_up import GivenUp
@@ -29,7 +29,8 @@ from tidegate.storages.schemes import Folder
 
 RUN = Run(run=1, token="0a0b0c0d", host="here", process=1, since="now")
 FRESH = Fresh("first")
-STEPS = [point for point in RESTORE_POINTS if point.split(".")[1] in ("recorded", "noted", "switched", "renamed")]
+OF_FRESH = ("recorded", "noted", "opened", "switched", "renamed")
+STEPS = [point for point in RESTORE_POINTS if point.split(".")[1] in OF_FRESH]
 
 
 class Killed(BaseException):
@@ -44,7 +45,13 @@ def opening(folder: Path, fatal: str = "") -> Opening:
     start = Start(job_id=RECORD.job_id, generation=2, first_epoch=0, sources=("in",), sinks=("out",))
     record = JobRecord(name="job", job_id=RECORD.job_id, generation=2)
     return Opening(
-        job_folder=Folder.of(folder), record=record, fresh=FRESH, starts={"query": start}, run=RUN, reach=reach
+        job_folder=Folder.of(folder),
+        record=record,
+        older=record_of(folder),
+        fresh=FRESH,
+        starts={"query": start},
+        run=RUN,
+        reach=reach,
     )
 
 
@@ -77,7 +84,7 @@ def test_killed_behind_any_step_a_start_finds_the_old_generation_or_the_new_one_
     with pytest.raises(Killed):
         open_empty(opening(job, fatal))
     settle(Folder.of(job))
-    counts = fatal in ("restore.switched", "restore.renamed")
+    counts = fatal in ("restore.opened", "restore.switched", "restore.renamed")
     assert record_of(job).generation == (2 if counts else 1)
     (place,) = open_job(Folder.of(job)).queries()
     assert place.start.generation == (2 if counts else 1)
@@ -143,7 +150,7 @@ def test_what_is_decided_is_committed_before_the_new_generation_counts(tmp_path:
     found = killed.place.record
     target = fresh_target(FRESH, Folder.of(killed.folder), "job", found, Level.EXACTLY_ONCE)
     assert target is not None
-    carry_out(FRESH, target, found, Folder.of(killed.folder), [plan], load_settings({}))
+    carry_out(FRESH, target, found, Folder.of(killed.folder), [plan], load_settings({}), lambda _step: None)
     assert killed.in_table() == killed.in_files() == sorted(numbers_of(0))
     assert [place.start.generation for place in killed.place.queries()] == [2]
     assert above_evidence(target, [plan], Level.EXACTLY_ONCE).generation == 2

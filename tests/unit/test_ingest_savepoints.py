@@ -26,8 +26,9 @@ from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import Savepoint, dispose, verify
 from tidegate.savepoints.hold import RunningQuery, hold
 from tidegate.savepoints.ingest_restore import SavedLog, join
-from tidegate.savepoints.restore import Restoring, prepare, settle
+from tidegate.savepoints.restore import Restoring, prepare
 from tidegate.savepoints.retained import as_savepoint, retained_in
+from tidegate.savepoints.settled import settle
 from tidegate.savepoints.take import RunningJob, take
 from tidegate.spark.sources.ingest import KeptInput, Trimmer
 from tidegate.storages.schemes import Folder

@@ -23,10 +23,11 @@ from tidegate.core.failpoints import RESTORE_POINTS
 from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, JobRecord, Run, SinkProgress, Start, decode, encode
 from tidegate.savepoints.folder import Savepoint, manifest_digest, names_wrong, verify
-from tidegate.savepoints.restore import prepare, settle
+from tidegate.savepoints.restore import prepare
 from tidegate.savepoints.restored import goes_back, read_restored
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.restoring_sinks import begins_with
+from tidegate.savepoints.settled import settle
 from tidegate.savepoints.take import take
 from tidegate.spark.opens import Opens
 from tidegate.spark.restoring import open_restore
@@ -34,7 +35,7 @@ from tidegate.storages.local.storage import LocalStorage
 from tidegate.storages.schemes import Folder
 
 ROOT = Path(__file__).parents[2]
-SWITCHED = RESTORE_POINTS[RESTORE_POINTS.index("restore.switched") :]
+SWITCHED = RESTORE_POINTS[RESTORE_POINTS.index("restore.opened") :]
 
 
 def saved_job(folder: Path) -> tuple[Path, Savepoint]:
@@ -99,8 +100,8 @@ def test_killed_at_any_step_the_old_generation_counts_or_the_new_one_and_a_secon
     old, saved = contents(job / "queries/query/g1"), contents(savepoint.folder)
     command = [sys.executable, "-m", "tests.support.restored_job", str(job), str(savepoint.folder), step, link]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
-    assert record_of(job).generation == (2 if step in SWITCHED else 1)
     settle(Folder.of(job))  # as every start does
+    assert record_of(job).generation == (2 if step in SWITCHED else 1)
     assert contents(job / "queries/query/g1") == old
     left = sorted(path.name for path in (job / "queries/query").iterdir())
     assert left == (["g1", "g2"] if step in SWITCHED else ["g1"])

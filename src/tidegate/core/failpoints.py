@@ -55,6 +55,7 @@ RESTORE_POINTS: tuple[str, ...] = (
     "restore.recorded",
     "restore.counted",
     "restore.noted",
+    "restore.opened",
     "restore.switched",
     "restore.renamed",
 )

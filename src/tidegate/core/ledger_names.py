@@ -3,5 +3,7 @@
 from __future__ import annotations
 
 START = "ledger/start"
+PREPARED_START = "ledger/prepared_start"
+"""The future *start* of a generation that does not count yet, where folders cannot be renamed."""
 FINISHED_THROUGH = "ledger/finished_through"
 DONE = "ledger/done"

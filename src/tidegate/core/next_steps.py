@@ -42,7 +42,10 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
         " taken over, nothing: it continues the job"
     ),
     "TG-RUN-SUPERSEDED": "nothing: the newer run continues this query",
-    "TG-GENERATION-SEALED": "start the job again: the newest start continues it in its newest generation",
+    "TG-GENERATION-SEALED": (
+        "start the job again: it continues in its newest generation; if the restore or --fresh was cut off, repeat that"
+        " command"
+    ),
     "TG-EPOCH-FINISHED": "start the job again (`tidegate run` does by itself): recovery restores Spark's log",
     "TG-EPOCH-STUCK": "end this process, then start again: until then it keeps the job's locks",
     "TG-EPOCH-TORN": (

@@ -137,8 +137,9 @@ def finish_with_a_run(query: Query, through: int | None = None) -> Steps[tuple[R
     run = yield from _claim_run()
     last, unfinished = yield from _settle_decisions(query)
     yield from catch_up(query, run)
-    yield from _check_sinks(query, run, last)
     due = [epoch for epoch in unfinished if through is None or epoch <= through]
+    if due:
+        yield from _check_sinks(query, run, last)
     for epoch in due:
         yield from finish_epoch(query, run, epoch)
     return run, due

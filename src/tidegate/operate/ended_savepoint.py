@@ -27,7 +27,7 @@ from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.hold import RunningQuery, newest_done
 from tidegate.savepoints.place import check_place
 from tidegate.savepoints.refusals import not_at_its_end
-from tidegate.savepoints.restore import settle
+from tidegate.savepoints.settled import settle
 from tidegate.savepoints.take import RunningJob, remove_held, take_last
 from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage

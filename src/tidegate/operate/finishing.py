@@ -9,10 +9,13 @@ from tidegate.core import effects as fx
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
 from tidegate.core.recover import finish_decided
+from tidegate.core.seal import seal_generation
 from tidegate.operate.place import QueryPlace
 from tidegate.operate.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.storages.checkpoints import open_checkpoint_files
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 _PAUSE_SECONDS_AT_MOST = 1.0
 
@@ -30,16 +33,36 @@ def finish(
     The caller must hold the job's locks. Raises SINK_UNAVAILABLE if a sink is not ready within `patience_seconds`, and
     all errors of a commit.
     """
-    runner = Runner(
+    return _runner(place.folder, query, sinks, patience_seconds, reach).run(finish_decided(query, through))
+
+
+def seal(
+    generation: Folder,
+    query: Query,
+    sinks: Mapping[str, TwoPhaseSink],
+    patience_seconds: float,
+    reach: Callable[[str, int | None], None],
+) -> int:
+    """Seal the generation of a query in this folder. Returns its last epoch. Raises like `finish`."""
+    return _runner(generation, query, sinks, patience_seconds, reach).run(seal_generation(query))
+
+
+def _runner(
+    generation: Folder,
+    query: Query,
+    sinks: Mapping[str, TwoPhaseSink],
+    patience_seconds: float,
+    reach: Callable[[str, int | None], None],
+) -> Runner:
+    return Runner(
         query=query,
-        storage=place.storage,
+        storage=open_storage(generation),
         sinks=sinks,
-        journal_folder=place.folder / "ledger" / "journal",
-        checkpoint=open_checkpoint_files(place.folder / "spark"),
+        journal_folder=generation / "ledger" / "journal",
+        checkpoint=open_checkpoint_files(generation / "spark"),
         port=_Port(time.monotonic() + patience_seconds),
         reach=reach,
     )
-    return runner.run(finish_decided(query, through))
 
 
 class _Port:

@@ -30,7 +30,7 @@ from tidegate.operate.place import JobPlace, QueryPlace, open_job
 from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
 from tidegate.operate.transactions import GatheredTransactions, Recorded, Waiting, look, name_of, recorded
 from tidegate.operate.verdicts import Act, Named, Permission, Runs, Seen, permission, price
-from tidegate.savepoints.restore import settle as finish_restore
+from tidegate.savepoints.settled import settle as finish_restore
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.storages.lease import HeldLease
 from tidegate.storages.leases import taken_lease

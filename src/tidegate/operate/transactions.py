@@ -30,6 +30,7 @@ from tidegate.core.ledger import (
     read_prepared,
 )
 from tidegate.core.records import Committable, Decided, Evidence, Prepared, SinkIdentity, digest_of
+from tidegate.core.seal import find_seal
 from tidegate.operate.place import JobPlace, QueryPlace
 from tidegate.operate.reading import read_only
 from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
@@ -163,11 +164,11 @@ def _epochs(finished: int) -> fx.Steps[list[int]]:
     """The epochs to show: those with a prepared record, and those after `finished` that are decided or in Spark's
     commit log.
 
-    The latter must have a prepared record.
+    The latter must have a prepared record. In a sealed generation every decided epoch is finished.
     """
-    newest = yield from newest_committed()
-    logged = range(finished + 1, (finished if newest is None else newest) + 1)
-    decided = [number for number in (yield from numbers(DECIDED)) if number > finished]
+    newest, seal = (yield from newest_committed()), (yield from find_seal())
+    logged = range(finished + 1, (finished if newest is None or seal is not None else newest) + 1)
+    decided = [number for number in (yield from numbers(DECIDED)) if number > finished and seal is None]
     return sorted({*logged, *decided, *(number for number, _ in (yield from prepared_entries()))})
 
 
@@ -189,8 +190,11 @@ def _decision(
     """*decided/N*, or the content that it will have: an epoch at or below the newest commits entry is decided, even
     before the file is written.
 
-    While a driver is alive, Spark's log changes and decides nothing here.
+    While a driver is alive, Spark's log changes and decides nothing here. Nor does it behind a seal.
     """
+    seal = yield from find_seal()
+    if seal is not None and epoch >= seal.epoch:
+        return None
     standing = yield from read_decided(epoch)
     newest = yield from newest_committed()
     if standing is not None or runs is Runs.YES or newest is None or epoch > newest:

@@ -1,13 +1,14 @@
 """Opens a new, empty generation of a job: every query begins where its sources begin, with empty state.
 
-The steps are those of a restore (`savepoints.restore`). The ledgers are prepared under hidden names. *restores/G*
-describes the generation. Replacing *job.json*, which names the generation, is the one step that counts. So a kill
-before that step leaves the job unchanged, and every start completes the steps after it.
+The steps are those of a restore (`savepoints.restore`). The ledgers are prepared where nothing reads them. *restores/G*
+describes the generation. The record that opens it is the one step that counts. So a kill before that step leaves the
+job unchanged, and every start completes the steps after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -15,11 +16,13 @@ import msgspec
 
 from tidegate.checkpoints.job_layout import QUERIES, generation_folder, generations, query_names
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.ledger import RUNS, START, entry
+from tidegate.core.ledger import RUNS, entry
 from tidegate.core.records import JobRecord, Restored, Run, Start, encode
 from tidegate.disk.durable import Trust, remove_folder
-from tidegate.savepoints.restore import hidden_folder, switch
+from tidegate.savepoints.preparing import hidden_folder, ledger_of
+from tidegate.savepoints.restore import switch
 from tidegate.savepoints.restored import all_restored
+from tidegate.savepoints.succession import reserve, reserved
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
@@ -33,11 +36,13 @@ class Fresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
     """A checked generation. `record`: the new *job.json*. `starts`: the *start* of every query of the program, by uid.
-    `run`: the number that stands for all earlier runs (each query has its own).
+    `run`: the number that stands for all earlier runs (each query has its own). `older`: the *job.json* that was
+    judged; None for a new job.
     """
 
     job_folder: Folder
     record: JobRecord
+    older: JobRecord | None
     fresh: Fresh
     starts: Mapping[str, Start]
     run: Run
@@ -50,24 +55,27 @@ def was_opened(job_folder: Folder, record: JobRecord, fresh: Fresh) -> bool:
 
 
 def highest_generation(job_folder: Folder) -> int:
-    """The highest generation with a folder; 0 if there is none."""
+    """The highest generation with a folder, or that a start prepares; 0 if there is none."""
     queries = (job_folder / QUERIES / uid for uid in query_names(job_folder))
-    return max((number for query in queries for number in generations(query)), default=0)
+    begun = [number for query in queries for number in generations(query)]
+    return max([0, *begun, *reserved(open_storage(job_folder))])
 
 
 def open_empty(opening: Opening) -> None:
     """Open it. Only with the job's locks held, and after all decided epochs are finished."""
-    folder, number = opening.job_folder.local(), opening.record.generation
-    with Trust().over(folder, "open a generation"):
+    folder, number = opening.job_folder, opening.record.generation
+    if not folder.is_local:
+        reserve(open_storage(folder), opening.record)
+    with Trust().over(folder.local(), "open a generation") if folder.is_local else nullcontext():
         for uid, start in opening.starts.items():
-            hidden = hidden_folder(folder, uid, number)
-            remove_folder(hidden)
-            ledger = open_storage(hidden)
-            newest = max(_runs(opening.job_folder, uid), default=0)
+            if folder.is_local:
+                remove_folder(hidden_folder(folder.local(), uid, number))
+            ledger, name = ledger_of(folder, uid, number)
+            newest = max(_runs(folder, uid), default=0)
             if newest:
                 run = msgspec.structs.replace(opening.run, run=newest)
                 ledger.put_if_absent(entry(RUNS, newest), encode(run))
-            ledger.put_if_absent(START, encode(start))
+            ledger.put_if_absent(name, encode(start))
         opening.reach("restore.recorded")
     restored = Restored(
         job_id=opening.record.job_id,
@@ -80,7 +88,7 @@ def open_empty(opening: Opening) -> None:
         rewind=opening.fresh.id,
         program=tuple(opening.starts),
     )
-    switch(folder, restored, opening.record, opening.reach)
+    switch(folder, restored, opening.older, opening.record, opening.reach)
 
 
 _NOTHING = "nothing (--fresh)"

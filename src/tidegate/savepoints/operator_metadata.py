@@ -20,7 +20,7 @@ from tidegate.core.json_formats import Unreadable, parsed
 _NAME = re.compile(r"state/\d+/_metadata/v2/(\d+|\.\d+\.crc)")
 _COUNTS = re.compile(r"state/\d+/_metadata/(metadata|v2/\d+)")
 _OPERATOR = re.compile(r"state/\d+/_metadata/(metadata|\.metadata\.crc|v2/(\d+|\.\d+\.crc))")
-_SCHEMA = re.compile(r"(?P<scheme>file:(?://)?)?/.*?(?P<below>/state/\d+/_stateSchema/.+)")
+_SCHEMA = re.compile(r"(?P<scheme>file:(?://)?|[a-z][a-z0-9]*://[^/]*)?/.*?(?P<below>/state/\d+/_stateSchema/.+)")
 
 
 def names_schemas(name: str) -> bool:
@@ -102,7 +102,7 @@ def state_variables(data: bytes, where: str) -> list[str]:
         raise _error(Code.RECORD_CORRUPT, "a JSON object with its state variables", str(error), where) from None
 
 
-def moved_to(data: bytes, checkpoint: Path, where: str) -> bytes:
+def moved_to(data: bytes, checkpoint: Path | str, where: str) -> bytes:
     """The metadata with every path of a schema leading into `checkpoint`. Raises RECORD_CORRUPT, RECORD_NEWER and
     SAVEPOINT_UNSAFE for unknown contents: Spark would read the schema of another checkpoint, or none.
     """
@@ -116,7 +116,7 @@ def moved_to(data: bytes, checkpoint: Path, where: str) -> bytes:
     return version + newline + msgspec.json.encode(_moved(found, checkpoint, where))
 
 
-def _moved(value: Any, checkpoint: Path, where: str) -> Any:
+def _moved(value: Any, checkpoint: Path | str, where: str) -> Any:
     match value:
         case dict():
             return {key: _moved(each, checkpoint, where) for key, each in cast("dict[str, Any]", value).items()}
@@ -126,7 +126,9 @@ def _moved(value: Any, checkpoint: Path, where: str) -> Any:
             path = _SCHEMA.fullmatch(value)
             if path is None or ".." in value.split("/"):
                 raise _error(Code.SAVEPOINT_UNSAFE, "the path of a schema in a checkpoint", repr(value), where)
-            return f"{path['scheme'] or ''}{checkpoint}{path['below']}"
+            scheme = path["scheme"] or ""
+            on_a_disk = str(checkpoint).startswith("/") and scheme.startswith("file:")
+            return f"{scheme if on_a_disk else ''}{checkpoint}{path['below']}"
         case _:
             return value
 

@@ -1,12 +1,16 @@
-"""Opens a new generation of a job from a savepoint: the old one stays in force until one file is replaced.
+"""Opens a new generation of a job from a savepoint: the old one stays in force until one record is put.
 
     queries/<uid>/.restored-g<G>/   Spark's checkpoint and the ledger of generation G, prepared under a hidden name
     restores/<G>                    the savepoint of this generation
-    job.json                        names generation G: from here on it counts, and no older one
+    generation/<job id>.<n>         from here on generation G counts, no older one (`succession`); *job.json* follows
     queries/<uid>/g<G>              the hidden folder, renamed; `ingest_restore` does the same for ingest logs
 
-After a kill before *job.json*, the next start finds hidden folders that *job.json* does not name, and removes them.
-After a kill behind it, the next start completes the renames. `settle` is that part of every start.
+HDFS and S3 rename no folder. There generation G is prepared in its own place, under a number that no other start
+prepares (*openings/G*), and without *start*: no query has begun in it. What is built on this machine first is copied
+there, and each copy is compared by size and SHA-256.
+
+After a kill before the generation counts, the next start removes what was prepared. After a kill behind it, the next
+start completes the renames, or puts *start*. `settle` is that part of every start.
 
 A generation begins as if its last epoch had been done in it. *start* has the epoch behind it. *decided* has the bytes
 of Spark's entries: so recovery repairs them, adds a due no-data epoch, and compares the first epoch with their end.
@@ -17,17 +21,14 @@ from these.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
+from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder
 from tidegate.checkpoints.spark_layout import (
     COMMITS,
     METADATA,
@@ -35,13 +36,12 @@ from tidegate.checkpoints.spark_layout import (
     SOURCES,
     checksum_of,
     commits_entry,
-    entry_numbers,
     offsets_entry,
 )
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code
-from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, OPERATORS, RUNS, START, entry
+from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, OPERATORS, RUNS, entry
 from tidegate.core.records import (
     Decided,
     FileFlaw,
@@ -53,24 +53,24 @@ from tidegate.core.records import (
     SavedFile,
     SavedQuery,
     Start,
-    decode,
     encode,
 )
 from tidegate.core.start_happenings import RestoreMoved
-from tidegate.disk.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
+from tidegate.disk.durable import Trust, ensure_folder, remove_folder
 from tidegate.disk.linking import linked
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.savepoints.folder import Savepoint, manifest_digest
-from tidegate.savepoints.ingest_restore import JoinedLog, prepare_log, settle_logs
+from tidegate.savepoints.ingest_restore import JoinedLog, prepare_log
 from tidegate.savepoints.log_change import with_operators, with_sources
 from tidegate.savepoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
+from tidegate.savepoints.preparing import bring, hidden_folder, ledger_of
 from tidegate.savepoints.proof import copy_verified, flaw_at
-from tidegate.savepoints.restored import read_restored
 from tidegate.savepoints.restoring_sinks import begins_with
+from tidegate.savepoints.settled import settle
+from tidegate.savepoints.succession import open_next, reserve
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
-_HIDDEN = ".restored-g"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 """Spark's id of a query. Two running queries must not share one, so recovery writes a new one."""
 _COPY_AGAIN = "copy the savepoint again from a complete copy; nothing of the job was changed"
@@ -106,16 +106,18 @@ class RestoredQuery:
 class Restoring:
     """A checked restore.
 
-    `record`: the new *job.json*. `link`: link files if the disk supports it. `rewind`: the id that allows the job to go
-    back. `renamed`: uids in the savepoint, with their current uids. `program`: the uids of all its queries, also of new
-    ones. `logs`: the ingest logs that its sources continue. `rewrite` may replace the copied checkpoint by another one,
-    durably. `reach` is called after each step, which is durable by then. `tell` is called for each restored file,
-    because the copy can take long.
+    `record`: the new *job.json*; `older`: the one that was judged, None for a new job. `link`: link files if the disk
+    supports it. `rewind`: the id that allows the job to go back. `renamed`: uids in the savepoint, with their current
+    uids. `program`: the uids of all its queries, also of new ones. `logs`: the ingest logs that its sources continue.
+    `aside`: a folder on this machine for a job that is not on a local disk. `rewrite` may replace the copied checkpoint
+    by another one, durably. `reach` is called after each step, which is durable by then. `tell` is called for each
+    restored file, because the copy can take long.
     """
 
-    job_folder: Path
+    job_folder: Folder
     savepoint: Savepoint
     record: JobRecord
+    older: JobRecord | None
     queries: Sequence[RestoredQuery]
     left_behind: tuple[str, ...] = ()
     link: bool = False
@@ -123,6 +125,7 @@ class Restoring:
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     program: tuple[str, ...] = ()
     logs: tuple[JoinedLog, ...] = ()
+    aside: Path | None = None
     rewrite: Callable[[RestoredQuery, Path], None] = lambda _query, _checkpoint: None
     reach: Callable[[str], None] = lambda _step: None
     tell: Callable[[Happening], None] = lambda _happening: None
@@ -134,25 +137,31 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
 
     Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED, SAVEPOINT_REFUSED, and storage errors.
     """
-    with Trust().over(restoring.job_folder, "restore a savepoint"):
-        number = restoring.record.generation
-        hidden = {query.uid: hidden_folder(restoring.job_folder, query.uid, number) for query in restoring.queries}
+    folder = restoring.job_folder
+    with Trust().over(restoring.aside or folder.local(), "restore a savepoint"):
+        if not folder.is_local:
+            reserve(open_storage(folder), restoring.record)
+        built = {query.uid: _built_in(restoring, query.uid) for query in restoring.queries}
         for query in restoring.queries:
-            remove_folder(hidden[query.uid])
-            _restore_files(restoring, query, hidden[query.uid] / "spark")
+            remove_folder(built[query.uid])
+            _restore_files(restoring, query, built[query.uid] / "spark")
         for file in restoring.savepoint.record.files if restoring.logs else ():
             if file.name.startswith(f"{INGEST}/"):
                 _proven(restoring.savepoint.folder / file.name, file)
         for log in restoring.logs:
-            prepare_log(restoring.job_folder, restoring.record.generation, log)
+            prepare_log(folder.local(), restoring.record.generation, log)
         restoring.reach("restore.copied")
         for query in restoring.queries:
-            restoring.rewrite(query, hidden[query.uid] / "spark")
+            restoring.rewrite(query, built[query.uid] / "spark")
         restoring.reach("restore.rewritten")
         for query in restoring.queries:
-            _write_ledger(restoring, query, hidden[query.uid])
+            if not folder.is_local:
+                place = _final(restoring, query.uid) / "spark"
+                for file in bring(built[query.uid] / "spark", place):
+                    restoring.tell(RestoreMoved(f"{file}, restored"))
+            _write_ledger(restoring, query, built[query.uid])
         restoring.reach("restore.recorded")
-    return {uid: folder / "spark" for uid, folder in hidden.items()}
+    return {uid: folder / "spark" for uid, folder in built.items()}
 
 
 def commit(restoring: Restoring) -> None:
@@ -169,51 +178,40 @@ def commit(restoring: Restoring) -> None:
         renamed=dict(restoring.renamed),
         program=restoring.program,
     )
-    switch(restoring.job_folder, restored, restoring.record, restoring.reach)
+    switch(restoring.job_folder, restored, restoring.older, restoring.record, restoring.reach)
 
 
-def switch(job_folder: Path, restored: Restored, record: JobRecord, reach: Callable[[str], None]) -> None:
-    """The steps that make a generation count, for any contents of its hidden folders."""
+def switch(
+    job_folder: Folder,
+    restored: Restored,
+    older: JobRecord | None,
+    record: JobRecord,
+    reach: Callable[[str], None],
+) -> None:
+    """The steps that make a generation count, for any contents of its folders. The older one is sealed."""
     storage = open_storage(job_folder)
     storage.replace(entry(RESTORES, record.generation), encode(restored))
     reach("restore.noted")
+    open_next(storage, older, record)
+    reach("restore.opened")
     storage.replace(JOB_RECORD, encode(record))
     reach("restore.switched")
-    settle(Folder.of(job_folder))
+    settle(job_folder)
     reach("restore.renamed")
-
-
-def settle(job_folder: Folder) -> None:
-    """Complete the restore whose generation *job.json* names, and remove the files of abandoned ones. Only with the
-    job's locks held, and before anything else reads its queries.
-    """
-    storage = open_storage(job_folder)
-    data = storage.read(JOB_RECORD)
-    record = None if data is None else decode(JobRecord, data, storage.where(JOB_RECORD))
-    current = 0 if record is None else record.generation
-    for folder_of_records in ("", RESTORES):
-        storage.remove_leftovers(folder_of_records)
-    if not job_folder.is_local:
-        return  # a savepoint is restored on a local disk only
-    folder = job_folder.local()
-    with Trust().over(folder, "settle a restore"):
-        for uid in query_names(job_folder):
-            _settle_query(folder / QUERIES / uid, current)
-        settle_logs(folder, current)
-        for number in entry_numbers(storage.list(RESTORES)):
-            if number > current:
-                storage.delete(entry(RESTORES, number))
-        restored = None if record is None else read_restored(job_folder, record)
-        for uid in () if restored is None else restored.left_behind:
-            _leave_behind(folder / QUERIES / uid, current)
 
 
 # --- the files ---------------------------------------------------------------------------------------------
 
 
-def hidden_folder(job_folder: Path, uid: str, generation: int) -> Path:
-    """The folder in which a new generation of a query is prepared."""
-    return job_folder / QUERIES / uid / f"{_HIDDEN}{generation}"
+def _built_in(restoring: Restoring, uid: str) -> Path:
+    """Where the new generation of a query is built on this machine."""
+    if restoring.aside is not None:
+        return restoring.aside / uid
+    return hidden_folder(restoring.job_folder.local(), uid, restoring.record.generation)
+
+
+def _final(restoring: Restoring, uid: str) -> Folder:
+    return generation_folder(restoring.job_folder / QUERIES / uid, restoring.record.generation)
 
 
 def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path) -> None:
@@ -222,9 +220,7 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
         query.make_empty(checkpoint)
         restoring.tell(RestoreMoved(f"{checkpoint}, restored"))
     prefix = f"{QUERIES}/{query.saved.done.query}/spark/"
-    # the final path: the hidden name is temporary
-    job_folder = Folder.of(restoring.job_folder)
-    final = (generation_folder(job_folder / QUERIES / query.uid, restoring.record.generation) / "spark").local()
+    final = (_final(restoring, query.uid) / "spark").for_spark()  # the hidden name is temporary
     tables = f"{QUERIES}/{query.saved.done.query}/state/"
 
     def restore(file: SavedFile) -> Path | None:
@@ -257,7 +253,7 @@ def _name_now(name: str, query: RestoredQuery) -> str | None:
     return f"{SOURCES}/{now[0]}/{rest}" if now else None
 
 
-def _change_of(name: str, query: RestoredQuery, final: Path) -> Callable[[bytes, str], bytes] | None:
+def _change_of(name: str, query: RestoredQuery, final: str) -> Callable[[bytes, str], bytes] | None:
     """The function that changes the bytes of a file with a Spark checksum beside it; None if they stay."""
     if query.operators is not None and names_operator(name):
         return partial(_renumbered, query.operators, final if names_schemas(name) else None)
@@ -279,7 +275,7 @@ def _entry(change: Callable[[bytes], bytes], data: bytes, where: str) -> bytes:
         ) from None
 
 
-def _renumbered(places: Mapping[int, int], final: Path | None, data: bytes, where: str) -> bytes:
+def _renumbered(places: Mapping[int, int], final: str | None, data: bytes, where: str) -> bytes:
     changed = renumbered(data, places, where)
     return changed if final is None else moved_to(changed, final, where)
 
@@ -317,8 +313,9 @@ def _refuse(flaw: FileFlaw | None, source: Path) -> None:
 # --- the ledger --------------------------------------------------------------------------------------------
 
 
-def _write_ledger(restoring: Restoring, query: RestoredQuery, generation: Path) -> None:
-    spark, storage = generation / "spark", open_storage(generation)
+def _write_ledger(restoring: Restoring, query: RestoredQuery, built: Path) -> None:
+    spark = built / "spark"
+    storage, start = ledger_of(restoring.job_folder, query.uid, restoring.record.generation)
     decided = Decided(
         epoch=query.epoch,
         run=query.saved.done.run,
@@ -333,33 +330,6 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, generation: Path) 
     saved = restoring.savepoint.record
     written = begins_with(saved, restoring.record, query.uid, query.start.sinks, query.saved)
     storage.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=query.epoch, sinks=written)))
-    storage.put_if_absent(START, encode(query.start))
     if query.accepted is not None:
         storage.put_if_absent(entry(OPERATORS, 1), encode(query.accepted))
-
-
-# --- afterwards --------------------------------------------------------------------------------------------
-
-
-def _settle_query(folder: Path, current: int) -> None:
-    for name in os.listdir(folder):
-        if name.startswith(TRASH):
-            shutil.rmtree(folder / name)
-        elif name.startswith(_HIDDEN):
-            final = folder / f"g{current}"
-            if name == f"{_HIDDEN}{current}" and not final.exists():
-                os.rename(folder / name, final)
-                sync_folder(folder)
-            else:
-                remove_folder(folder / name)
-    with suppress(OSError):  # of an abandoned restore: it holds no generation
-        folder.rmdir()
-
-
-def _leave_behind(folder: Path, current: int) -> None:
-    """No later query resumes the work of an earlier query with this uid."""
-    for number in generations(Folder.of(folder)):
-        if number < current:
-            remove_folder(folder / f"g{number}")
-    with suppress(OSError):  # a query of the program has its uid now, or it holds a file of the user
-        folder.rmdir()
+    storage.put_if_absent(start, encode(query.start))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -14,7 +14,6 @@ from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, Run
 from tidegate.core.recover import judge_position
-from tidegate.disk.strikes import STRIKES
 from tidegate.operate.place import JobPlace
 from tidegate.operate.runner import introduce
 from tidegate.savepoints.asked_restore import FRESH_VARIABLE, RESTORE_VARIABLE, handed_on
@@ -94,8 +93,10 @@ def carry_out(
     job_folder: Folder,
     plans: Sequence[QueryPlan],
     settings: Settings,
+    reach: Callable[[str], None],
 ) -> None:
-    """Finish the decided epochs of the older generation, then open the new one. Only with the job's locks held.
+    """Finish the decided epochs of the older generation and seal it, then open the new one. Only with the job's locks
+    held. `reach` is called at each step.
 
     After an error the job is unchanged, except that decided epochs may have been committed.
     """
@@ -107,14 +108,16 @@ def carry_out(
     raise_all(list(_against(plans, settings.checkpointing_mode)), where)
     if given_up is not None:
         given_up.finish(settings.checkpointing_mode, settings.stop_timeout)
+        given_up.seal(settings.checkpointing_mode, settings.stop_timeout)
     token, host, process, since = introduce()
     opening = Opening(
         job_folder=job_folder,
         record=target,
+        older=found,
         fresh=fresh,
         starts={plan.query.uid: plan.query.start(first_epoch=0) for plan in plans},
         run=Run(run=1, token=token, host=host, process=process, since=since),
-        reach=lambda step: STRIKES.reach(step, None),
+        reach=reach,
     )
     open_empty(opening)
     start_moves("a fresh generation, opened")

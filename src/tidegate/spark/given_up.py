@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from tidegate.checkpoints.job_layout import QUERIES, generation_folder, query_names
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import Query, read_finished
 from tidegate.core.levels import Level
 from tidegate.disk.strikes import STRIKES
-from tidegate.operate.finishing import finish
+from tidegate.operate.finishing import finish, seal
 from tidegate.operate.place import JobPlace, QueryPlace
+from tidegate.operate.reading import read_only
 from tidegate.operate.transactions import Recorded, name_of, recorded
 from tidegate.operate.verdicts import Named, Runs
+from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.supervised import start_moves
@@ -75,6 +79,30 @@ class GivenUp:
             start_moves(f"query {place.uid}, finished through epoch {through}")
         return bool(due)
 
+    def seal(self, level: Level, patience_seconds: float) -> bool:
+        """End the generation that the job stands in: nothing is decided in it any more. True if a driver that was
+        paused has decided an epoch since `against`: it counts, and is finished now. Raises like `finish`.
+        """
+        moved = False
+        for uid in query_names(self._job.folder):
+            folder = generation_folder(self._job.folder / QUERIES / uid, self._job.record.generation)
+            place = next((each for each, _ in self._records if each.folder == folder), None)
+            sinks = _SinksOfTheProgram(self._sinks.get(uid, {}), self._job.name, uid)
+            query = self._unbegun(uid)
+            if place is not None:
+                here = {name for name, sink in sinks.items() if leaves_evidence(sink, level)}
+                query = self._job.query(place, frozenset(place.start.sinks) - here, frozenset())
+            before = -1 if place is None else read_only(place.storage, read_finished())
+            last = seal(folder, query, sinks, patience_seconds, STRIKES.reach)
+            moved |= last != before
+            start_moves(f"query {uid}, sealed behind epoch {last}")
+        return moved
+
+    def _unbegun(self, uid: str) -> Query:
+        """A query without *start* in the job's generation: it has decided nothing in it."""
+        record = self._job.record
+        return Query(job=record.name, job_id=record.job_id, generation=record.generation, uid=uid, sources=(), sinks=())
+
     def _finished_first(self, place: QueryPlace) -> list[Recorded]:
         """The decided transactions of a query: all of them, or none if the program lacks one of their sinks."""
         records = next(found for each, found in self._records if each is place)
@@ -90,6 +118,24 @@ class GivenUp:
             found=f"{name_of(committable)} of {committable.rows} rows ({waiting.named.value})",
             where=f"job {self._job.name}, query {query}, sink {_sink_of(waiting)}",
             next_step=self._next_step,
+        )
+
+
+class _SinksOfTheProgram(dict[str, TwoPhaseSink]):
+    """The sinks of a query of the program."""
+
+    def __init__(self, sinks: Mapping[str, TwoPhaseSink], job: str, query: str) -> None:
+        super().__init__(sinks)
+        self._where = f"job {job}, query {query}"
+
+    def __missing__(self, uid: str) -> TwoPhaseSink:
+        """The program has it no more, and an epoch was decided since the restore was judged."""
+        raise TidegateError(
+            Code.RESTORE_PENDING,
+            expected="no decided epoch that nobody can commit",
+            found="an epoch that was decided a moment ago, in a sink that the program no longer has",
+            where=f"{self._where}, sink {uid}",
+            next_step=_OF_A_RESTORE,
         )
 
 

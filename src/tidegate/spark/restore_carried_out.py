@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -17,7 +18,6 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import RUNS
 from tidegate.core.records import Run, SavedQuery, SavepointFormat
 from tidegate.core.start_happenings import RestoreMoved
-from tidegate.disk.strikes import STRIKES
 from tidegate.operate.runner import introduce
 from tidegate.savepoints.claim import claim
 from tidegate.savepoints.judgement import Judgement
@@ -27,10 +27,10 @@ from tidegate.savepoints.restore import (
     Restoring,
     commit,
     prepare,
-    settle,
 )
 from tidegate.savepoints.restoring_sources import places_of
 from tidegate.savepoints.rewritten import offsets_of
+from tidegate.savepoints.settled import settle
 from tidegate.savepoints.state_change import StateChange, lives_by_rows, state_form
 from tidegate.savepoints.state_tables import SavedTables
 from tidegate.spark.job_plan import JobPlan
@@ -47,15 +47,19 @@ from tidegate.spark.supervised import tell_start
 from tidegate.storages.opening import open_storage
 
 
-def carry_out(restore: JobRestore, plan: JobPlan) -> None:
-    """Open the new generation. Only with the job's locks held. After an error the job is unchanged, except that a
-    restore that goes back has committed its decided epochs.
+def carry_out(restore: JobRestore, plan: JobPlan, reach: Callable[[str], None]) -> None:
+    """Open the new generation. Only with the job's locks held; `reach` is called at each step. After an error the job
+    is unchanged, except that a restore that goes back has committed its decided epochs.
     """
     given_up = given_up_by(restore, plan)
     found = unopposed(restore, plan, given_up)
     if given_up is not None and given_up.finish(plan.settings.checkpointing_mode, plan.settings.stop_timeout):
         found = unopposed(restore, plan, given_up_by(restore, plan))  # the sinks have committed more by now
-    _Carried(restore, plan, found).open()
+    with ExitStack() as stack:
+        aside = None
+        if not restore.job_folder.is_local:
+            aside = Path(stack.enter_context(TemporaryDirectory(prefix="tidegate-restore-"))).resolve()
+        _Carried(restore, plan, found, reach, aside).open()
 
 
 _LOG = logging.getLogger("tidegate")
@@ -68,6 +72,8 @@ class _Carried:
     restore: JobRestore
     plan: JobPlan
     found: Judgement
+    reach: Callable[[str], None]
+    aside: Path | None
 
     def open(self) -> None:
         restoring = self._restoring()
@@ -78,6 +84,7 @@ class _Carried:
             restoring.reach("restore.counted")
             if self.restore.is_claimed:
                 claim(self.restore.savepoint, self.restore.target, self.restore.job_folder)
+            self._seal()
             commit(restoring)
         except BaseException:
             with suppress(TidegateError):  # every start removes the rest; the first error is the one to raise
@@ -85,13 +92,24 @@ class _Carried:
             raise
         self._log(rows)
 
+    def _seal(self) -> None:
+        """End the older generation. If a driver that was paused has decided an epoch meanwhile, the sinks may be ahead
+        of the savepoint: judge again. After an error the next start needs a restore, or `--fresh`.
+        """
+        given_up = given_up_by(self.restore, self.plan)
+        settings = self.plan.settings
+        if given_up is not None and given_up.seal(settings.checkpointing_mode, settings.stop_timeout):
+            unopposed(self.restore, self.plan, given_up_by(self.restore, self.plan))
+
     def _restoring(self) -> Restoring:
         plans, matched = self.plan.queries, self.found.matched
         queries = [(plan, matched[plan.query.uid]) for plan in plans if plan.query.uid in matched]
         return Restoring(
-            job_folder=self.restore.job_folder.local(),
+            job_folder=self.restore.job_folder,
             savepoint=self.restore.savepoint,
             record=self.restore.target,
+            older=self.restore.found,
+            aside=self.aside,
             queries=[self._restored(plan, saved) for plan, saved in queries],
             left_behind=self.found.left_behind,
             link=self.restore.wish.claim,
@@ -100,7 +118,7 @@ class _Carried:
             program=tuple(plan.query.uid for plan in plans),
             logs=self.restore.logs,
             rewrite=self._rewritten,
-            reach=_reach,
+            reach=self.reach,
             tell=tell_start,
         )
 
@@ -210,7 +228,3 @@ def _conf_before(conf: Mapping[str, str], change: StateChange | None) -> Mapping
         return conf
     store = STORES[change.before.backend]
     return {**conf, PROVIDER_KEY: store.provider, FORMAT_KEY: store.checkpoint_format}
-
-
-def _reach(step: str) -> None:
-    STRIKES.reach(step, None)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations, query_names
+from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, decode
@@ -25,6 +25,7 @@ from tidegate.savepoints.folder import (
     manifest_digest,
     open_savepoint,
 )
+from tidegate.savepoints.fresh import highest_generation
 from tidegate.savepoints.ingest_restore import JoinedLog, SavedLog
 from tidegate.savepoints.restored import all_restored, read_restored
 from tidegate.savepoints.restoring import Restore, Scope
@@ -92,7 +93,7 @@ def _was_opened_from(folder: Path, rewind: str, job_folder: Folder, found: JobRe
 def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Folder, found: JobRecord | None) -> JobRecord:
     """The new *job.json*. A job keeps its id. A new job gets a new id, or claims the savepoint's."""
     saved = savepoint.record
-    opened = [number for uid in query_names(job_folder) for number in generations(job_folder / QUERIES / uid)]
+    opened = highest_generation(job_folder)
     if found is not None:
         if wish.claim and found.job_id != saved.job_id:
             raise TidegateError(
@@ -103,11 +104,11 @@ def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Folder, f
                 next_step="restore without --claim, or under another job name or checkpointing.dir",
             )
         # The job may have used another folder in between: evidence in its sinks may be of older generations, too.
-        begun = [found.generation, *opened, *([saved.generation] if found.job_id == saved.job_id else [])]
+        begun = [found.generation, opened, *([saved.generation] if found.job_id == saved.job_id else [])]
         return JobRecord(name=found.name, job_id=found.job_id, generation=max(begun) + 1)
     if wish.claim:
-        return JobRecord(name=job, job_id=saved.job_id, generation=max([saved.generation, *opened]) + 1)
-    return JobRecord(name=job, job_id=secrets.token_hex(4), generation=max([0, *opened]) + 1)
+        return JobRecord(name=job, job_id=saved.job_id, generation=max(saved.generation, opened) + 1)
+    return JobRecord(name=job, job_id=secrets.token_hex(4), generation=opened + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.guarantees import Guarantee
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.disk.strikes import STRIKES
 from tidegate.operate.forgetting import clear_sink
 from tidegate.operate.guarantees import write_guarantees
 from tidegate.operate.left_open import give_up_what_is_left
@@ -30,8 +31,8 @@ from tidegate.operate.sinks import describe, write_sinks
 from tidegate.operate.sources import write_sources
 from tidegate.savepoints.fresh import Fresh
 from tidegate.savepoints.hold import RunningQuery
-from tidegate.savepoints.restore import settle
 from tidegate.savepoints.restoring import Restore
+from tidegate.savepoints.settled import settle
 from tidegate.savepoints.take import RunningJob, remove_held
 from tidegate.settings.kinds import Retention
 from tidegate.spark.advice import Advice, advice_for
@@ -157,7 +158,7 @@ class Starting:
         if above.target != restore.target:
             restore, plan = above, self._looked_at(above.target, sources)
         restore = replace(restore, logs=sources.joined())
-        carry_out(restore, plan)
+        carry_out(restore, plan, self._reach)
         return restore.target
 
     def begun_anew(self, fresh: Fresh, record: JobRecord, sources: JobSources) -> JobRecord:
@@ -171,8 +172,14 @@ class Starting:
         above = above_evidence(target, plan.queries, mode)
         if above != target:
             target, plan = above, self._looked_at(above, sources)
-        open_fresh(fresh, target, found, job.folder, plan.queries, job.settings)
+        open_fresh(fresh, target, found, job.folder, plan.queries, job.settings, self._reach)
         return target
+
+    def _reach(self, step: str) -> None:
+        """A step of opening a generation is done. A driver that was paused for too long goes no further."""
+        STRIKES.reach(step, None)
+        if (lost := self.lease.lost_here()) is not None:
+            raise lost
 
     def _looked_at(self, target: JobRecord, sources: JobSources) -> JobPlan:
         plan = plan_job(self.job, target, sources)

@@ -29,11 +29,12 @@ from tidegate.core.ledger import DECIDED, DONE, RECORD_FOLDERS, Query
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.disk import durable
+from tidegate.disk.strikes import STRIKES
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.hold import RunningQuery
-from tidegate.savepoints.restore import settle
 from tidegate.savepoints.restored import goes_back
 from tidegate.savepoints.restoring import Restore
+from tidegate.savepoints.settled import settle
 from tidegate.savepoints.take import RunningJob, remove_held, take, take_last
 from tidegate.settings.config import Settings
 from tidegate.spark.generations import remove_older_generations
@@ -177,7 +178,7 @@ class SavedJob:
 
     def _restored(self, restore: JobRestore) -> JobRecord:
         above = restore.above_evidence(self._plan_of(restore.target).queries, Level.EXACTLY_ONCE)
-        carry_out(above, self._plan_of(above.target))
+        carry_out(above, self._plan_of(above.target), lambda step: STRIKES.reach(step, None))
         return above.target
 
     def _plan_of(self, record: JobRecord) -> JobPlan:

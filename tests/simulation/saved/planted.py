@@ -20,6 +20,7 @@ from tidegate.core.records import DoneEpoch, FinishedThrough, JobRecord
 from tidegate.disk.durable import remove_folder
 from tidegate.savepoints import hold as savepoint_hold
 from tidegate.savepoints import restore as savepoint_restore
+from tidegate.savepoints import settled as savepoint_settled
 from tidegate.savepoints import take as savepoint_take
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.spark import restore_carried_out, restore_judged, restoring
@@ -121,7 +122,11 @@ PLANTED = (
     Planted("a sink that is ahead is an obstacle", _in(restore_judged, "judge_sink", _nothing), Story.BACK),
     Planted(
         "what is decided is not abandoned",
-        _both(_in(GivenUp, "against", _no_error), _in(GivenUp, "finish", lambda *_: False)),
+        _both(
+            _in(GivenUp, "against", _no_error),
+            _in(GivenUp, "finish", lambda *_: False),
+            _in(GivenUp, "seal", lambda *_: False),
+        ),
         Story.CRASHED,
     ),
     Planted(
@@ -146,7 +151,7 @@ PLANTED = (
     Planted("what was restored is durable", _in(savepoint_restore, "sync_whole", _nothing), Story.UPGRADE, Hit.DROP),
     Planted(
         "a start finishes the restore before it",
-        _in(savepoint_restore, "_settle_query", _throw_away),
+        _in(savepoint_settled, "_settle_query", _throw_away),
         Story.UPGRADE,
         Hit.KILL,
     ),

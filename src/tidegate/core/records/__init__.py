@@ -6,7 +6,7 @@ that sinks use are in `transactions`, the bytes in `encoding`.
 
 from tidegate.core.digests import digest_of
 from tidegate.core.records.encoding import FORMAT, KINDS, decode, encode, is_of_kind
-from tidegate.core.records.job import CheckpointRecord, Closing, DoneEpoch, Drain, JobRecord
+from tidegate.core.records.job import CheckpointRecord, Closing, DoneEpoch, Drain, GenerationOpened, JobRecord
 from tidegate.core.records.query import (
     NOTHING_FINISHED,
     Decided,
@@ -64,6 +64,7 @@ __all__ = [
     "FileFlaw",
     "FinishedThrough",
     "FolderToken",
+    "GenerationOpened",
     "JobRecord",
     "JournalRef",
     "OperatorFingerprint",

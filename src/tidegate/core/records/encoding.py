@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from tidegate.core.json_formats import HeaderLine, RecordFormat, Unreadable
-from tidegate.core.records.job import CheckpointRecord, Closing, Drain, JobRecord
+from tidegate.core.records.job import CheckpointRecord, Closing, Drain, GenerationOpened, JobRecord
 from tidegate.core.records.query import (
     Decided,
     Done,
@@ -43,6 +43,7 @@ KINDS: dict[type[Value], str] = {
     Overdue: "overdue",
     FinishedThrough: "finished-through",
     JobRecord: "job",
+    GenerationOpened: "generation",
     CheckpointRecord: "checkpoint",
     Closing: "closing",
     Drain: "drain",

@@ -14,6 +14,17 @@ class JobRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     generation: int
 
 
+class GenerationOpened(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*generation/<job id>.<n>*: the `generation` that follows generation `after`, which is n-1; no other one does.
+
+    Also *openings/G*, with `after` 0: a start prepares generation G.
+    """
+
+    job_id: str
+    after: int
+    generation: int
+
+
 class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One query in a checkpoint: its newest done epoch, the run that computed it, and both of Spark's entries.
 

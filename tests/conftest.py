@@ -7,8 +7,9 @@ from tests.support.jvm import quick_jvms
 from tests.support.kafka_broker import broker
 from tests.support.s3 import s3, s3_server
 from tests.support.standalone import standalone
+from tests.support.yarn import yarn
 
-__all__ = ["broker", "hdfs", "s3", "s3_server", "standalone"]
+__all__ = ["broker", "hdfs", "s3", "s3_server", "standalone", "yarn"]
 
 settings.register_profile("tidegate", deadline=None)  # a busy machine is no failure
 settings.load_profile("tidegate")

@@ -92,6 +92,24 @@ def test_a_job_is_not_started_on_executors_that_lack_a_package(
     assert "No module named 'tidegate'" in driver.tail()
 
 
+@pytest.mark.more
+def test_packed_packages_are_enough_for_executors_that_have_none(
+    cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    archive = tmp_path / "environment.tar.gz"
+    subprocess.run([sys.executable, str(COMMAND), "pack", str(archive)], check=True, timeout=300)
+    settings = {
+        "spark.pyspark.python": "./environment/bin/python",
+        "spark.executorEnv.TIDEGATE_PYTHON": bare_python(),
+        "spark.executorEnv.PYTHONPATH": "",
+    }
+    conf = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    for each in checked(cluster, "--archives", f"{archive}#environment", *conf):
+        assert each["health"] == "OK", each
+        assert all(f"{name} " in each["detail"] for name in ("tidegate", "msgspec", "pyarrow", "confluent_kafka")), each
+
+
 def checked(cluster: StandaloneCluster, *options: str) -> list[dict[str, Any]]:
     """What `tidegate check --master` finds on executors."""
     command = [sys.executable, str(COMMAND), "check", "--master", cluster.url, *options, "--json"]

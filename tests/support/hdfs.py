@@ -106,8 +106,8 @@ class HdfsServer:
         self.conf.mkdir(parents=True)
         rpc, *others = (f"127.0.0.1:{port}" for port in ports)
         names = ("namenode.http-address", "datanode.address", "datanode.ipc.address", "datanode.http.address")
-        _write_site(self.conf / "core-site.xml", {"fs.defaultFS": self.uri})
-        _write_site(
+        write_site(self.conf / "core-site.xml", {"fs.defaultFS": self.uri})
+        write_site(
             self.conf / "hdfs-site.xml",
             {
                 "dfs.namenode.rpc-address": rpc,
@@ -159,7 +159,8 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
         server.stop()
 
 
-def _write_site(path: Path, settings: Mapping[str, str]) -> None:
+def write_site(path: Path, settings: Mapping[str, str]) -> None:
+    """One of Hadoop's files of settings."""
     properties = "".join(
         f"<property><name>{name}</name><value>{escape(value)}</value></property>\n" for name, value in settings.items()
     )

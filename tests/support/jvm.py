@@ -30,6 +30,17 @@ HDFS = Bundle(
     with_dependencies=False,
 )
 
+YARN_VERSION = "1.82"
+"""Of the encryption that the ResourceManager loads, as in Hadoop's own releases."""
+
+YARN = Bundle(
+    f"YARN's encryption {YARN_VERSION}",
+    f"yarn-{YARN_VERSION}",
+    tuple(("org.bouncycastle", f"{name}-jdk18on", YARN_VERSION) for name in ("bcprov", "bcpkix", "bcutil")),
+    f"bcprov-jdk18on-{YARN_VERSION}.jar",
+    with_dependencies=False,
+)
+
 LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"
 """Options for the small JVM that only puts the command of the driver's together."""
 
@@ -54,7 +65,7 @@ def main() -> int:
 def _fetch_servers() -> None:
     """A server that cannot be had fails no other test: the fixture of its tests skips them, or fails where CI is
     set."""
-    for bundle in (HDFS, S3A):
+    for bundle in (HDFS, YARN, S3A):
         try:
             fetched(bundle, lambda line: print(line, file=sys.stderr))
         except TidegateError as error:

@@ -66,6 +66,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "tidegate.cli.check:check",
         "Check all requirements of a job: one line each, OK, WARN or FAILED, with the measured value.",
     ),
+    "pack": CommandEntry(
+        "tidegate.cli.pack:pack",
+        "Write one archive with tidegate and its packages, for executors whose Python has none of them.",
+    ),
     "config": CommandEntry(
         "tidegate.cli.config:config", "The settings: their values here, the place that set each, and the reference."
     ),

@@ -1,0 +1,34 @@
+"""A job on YARN: the driver runs here, the executors in containers, the checkpoints are on HDFS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.clusters.test_standalone import COMMAND, NUMBERS, PROGRAM, counts_of, rows_of
+from tests.support.driver import Driver
+from tests.support.yarn import YarnServer
+from tidegate.disk.strike_folder import StrikeFolder
+from tidegate.testing.kafka import Broker
+from tidegate.testing.kafka.topics import TopicRecord, make_topic, produce
+
+
+@pytest.mark.more
+@pytest.mark.timeout(400)
+def test_a_job_on_yarn_is_exact_when_its_driver_is_killed(
+    yarn: YarnServer, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in yarn.environment.items():
+        monkeypatch.setenv(name, value)
+    numbers, copies, counts = (make_topic(broker.servers, 2) for _ in range(3))
+    produce(broker.servers, numbers, [TopicRecord(str(number).encode()) for number in range(NUMBERS)])
+    checkpoints = f"{yarn.hdfs.uri}/{tmp_path.name}"
+    run = ("run", "--master", "yarn", str(PROGRAM), broker.servers, numbers, copies, counts, checkpoints)
+    log = tmp_path / "log"
+    monkeypatch.setenv("TIDEGATE_STRIKES", str(tmp_path / "strikes"))
+    StrikeFolder(tmp_path / "strikes").post("once", "prepared.before@1=crash")
+    with Driver(COMMAND, *run, log=log) as driver:
+        assert driver.wait() == 0, f"{driver.tail()}\n{yarn.logs()}"
+    assert sorted(int(row["number"]) for row in rows_of(broker, copies)) == list(range(NUMBERS))
+    assert counts_of(rows_of(broker, counts)) == {str(digit): NUMBERS // 10 for digit in range(10)}

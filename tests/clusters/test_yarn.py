@@ -9,6 +9,7 @@ import pytest
 from tests.clusters.test_standalone import COMMAND, NUMBERS, PROGRAM, counts_of, rows_of
 from tests.support.driver import Driver
 from tests.support.yarn import YarnServer
+from tidegate import operate
 from tidegate.disk.strike_folder import StrikeFolder
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import TopicRecord, make_topic, produce
@@ -31,4 +32,6 @@ def test_a_job_on_yarn_is_exact_when_its_driver_is_killed(
     with Driver(COMMAND, *run, log=log) as driver:
         assert driver.wait() == 0, f"{driver.tail()}\n{yarn.logs()}"
     assert sorted(int(row["number"]) for row in rows_of(broker, copies)) == list(range(NUMBERS))
+    newest = max(each["id"] for each in yarn.applications())
+    assert operate.open(checkpoints, "cluster").runs_on_yarn(newest)
     assert counts_of(rows_of(broker, counts)) == {str(digit): NUMBERS // 10 for digit in range(10)}

@@ -73,6 +73,7 @@ BEAT = Beat(
     progress_at=AT,
     settings=(ShownSetting(name="checkpointing.interval", value="10s", origin="default"),),
     queries=(QueryBeat(uid="counts", run=5, epoch=41, finished=40, rows=17, rows_per_second=1.5),),
+    application="application_1767323045678_0001",
 )
 FAILURE = Failure(
     at=AT,

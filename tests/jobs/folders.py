@@ -38,7 +38,9 @@ def make_job(folder: Path, name: str = "job") -> Path:
     return job
 
 
-def say(job: Path, state: JobState, *, process: int = 1, at: float | None = None, error: str = "") -> Beat:
+def say(
+    job: Path, state: JobState, *, process: int = 1, at: float | None = None, error: str = "", application: str = ""
+) -> Beat:
     """A beat of a driver of this host."""
     import socket
 
@@ -55,6 +57,7 @@ def say(job: Path, state: JobState, *, process: int = 1, at: float | None = None
         progress_at=now,
         queries=(query,),
         error=error,
+        application=application,
     )
     write_beat(job, beat)
     return beat

@@ -87,7 +87,7 @@ def test_a_line_of_flinks_with_job_id_and_cluster_is_about_the_job(tmp_path: Pat
         code, output = tidegate(*words, "--dir", str(tmp_path))
         assert code == 4, output
         assert "words" in output
-        assert f"note: {cluster[0]} {cluster[1]}: there is no cluster yet" in output
+        assert "the job is found by its name" in output or "the job runs in no application of YARN" in output
 
 
 def test_a_json_answer_stands_alone_and_the_notes_beside_it(tmp_path: Path):
@@ -95,9 +95,17 @@ def test_a_json_answer_stands_alone_and_the_notes_beside_it(tmp_path: Path):
     said = command.tidegate("stop", "words", "-yid", "application_1_2", "--dir", str(tmp_path), "--json")
     assert json.loads(said.stdout)["outcome"] == "not running"
     assert said.stderr == (
-        "note: -yid application_1_2: there is no cluster yet, and the option does nothing: the job is found by its name"
-        " or its id\n"
+        "note: -yid application_1_2: the job runs in no application of YARN, and is found by its name or its id\n"
     )
+
+
+@pytest.mark.parametrize("line", [["stop", "words"], ["cancel", "words"], ["savepoint", "words", "savepoints"]])
+def test_a_line_with_the_application_of_another_job_is_refused(tmp_path: Path, line: list[str]):
+    say(make_job(tmp_path, "words"), JobState.STOPPED, application="application_1_2")
+    code, output = tidegate(*line, "-yid", "application_1_2", "--dir", str(tmp_path))
+    assert (code, "note" in output) == (4, False)
+    code, output = tidegate(*line, "-yid", "application_1_3", "--dir", str(tmp_path))
+    assert (code, "TG-JOB-UNKNOWN" in output, "job words in application_1_2" in output) == (3, True, True)
 
 
 def test_a_job_that_is_starting_is_waited_for_and_nothing_is_asked_of_it_before(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,14 +18,23 @@ from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE
 from tidegate.supervise.outcomes import JobEnd, JobOutcome
 
 
+@pytest.fixture
+def environments() -> list[Mapping[str, str]]:
+    """Those of what was started."""
+    return []
+
+
 @pytest.fixture(autouse=True)
-def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def started(monkeypatch: pytest.MonkeyPatch, environments: list[Mapping[str, str]]) -> list[object]:
     """What was started; nothing is."""
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
     programs: list[object] = []
 
     class Never:
-        def __init__(self, program: object, *_: object, **__: object) -> None:
+        def __init__(self, program: object, *_: object, environment: Mapping[str, str], **__: object) -> None:
             programs.append(program)
+            environments.append(environment)
 
         def run(self) -> JobEnd:
             return JobEnd(outcome=JobOutcome.FINISHED, job="words", restarts=0)
@@ -48,7 +58,7 @@ def test_help_has_examples_and_exit_codes():
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
-        (["-ynm", "name", "app.py"], "spark.master=yarn"),
+        (["-ynm", "name", "app.py"], "--master yarn"),
         (["-m", "host:8081", "app.py"], "tidegate run --master spark://host:7077 APP.py"),
         (["-p", "4", "app.py"], "-D parallelism=N"),
         (["-p4", "app.py"], "-D parallelism=N"),
@@ -70,11 +80,14 @@ def test_flinks_options_are_answered(started: list[object], arguments: list[str]
 @pytest.mark.parametrize(
     ("arguments", "notes"),
     [
-        (["-yid", "application_1_2"], ["-yid application_1_2: there is no cluster yet"]),
-        (["--yarnapplicationId=application_1_2"], ["--yarnapplicationId application_1_2: there is no cluster yet"]),
+        (["-yid", "application_1_2"], ["-yid application_1_2: HADOOP_CONF_DIR is not set"]),
+        (["--yarnapplicationId=application_1_2"], ["--yarnapplicationId application_1_2: HADOOP_CONF_DIR is not set"]),
         (["-c", "com.example.Main"], ["-c com.example.Main: a Python program has no entry class"]),
-        (["-t", "yarn-application"], ["-t yarn-application: there is no cluster yet"]),
-        (["-tyarn-application", "--class", "Main"], ["-tyarn-application: there", "--class Main: a Python program"]),
+        (["-t", "yarn-application"], ["-t yarn-application: HADOOP_CONF_DIR is not set"]),
+        (
+            ["-tyarn-application", "--class", "Main"],
+            ["-tyarn-application: HADOOP_CONF_DIR", "--class Main: a Python program"],
+        ),
     ],
 )
 def test_a_cluster_and_an_entry_class_are_answered_and_the_program_runs(
@@ -85,6 +98,28 @@ def test_a_cluster_and_an_entry_class_are_answered_and_the_program_runs(
     assert all(f"note: {note}" in output for note in notes)
     assert output.count("note: ") == len(notes)
     assert started == [["app.py", "-c", "mine", "-yid", "its"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "master"),
+    [
+        (["-yid", "application_1_2"], "--master yarn"),
+        (["-t", "yarn-application", "-c", "Main"], "--master yarn"),
+        (["--master", "local[2]", "-yid", "application_1_2"], "--master 'local[2]'"),
+        (["-c", "Main"], ""),
+    ],
+)
+def test_where_there_is_yarn_its_options_name_the_master(
+    started: list[object],
+    environments: list[Mapping[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    master: str,
+):
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop/conf")
+    code, output = invoke("run", *arguments, "-s", "savepoints/one", "app.py")
+    assert (code, started) == (0, [["app.py"]]), output
+    assert environments[0].get("PYSPARK_SUBMIT_ARGS", "").removesuffix(" pyspark-shell") == master
 
 
 def test_a_jar_is_refused_with_the_line_to_type(started: list[object]):

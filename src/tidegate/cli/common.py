@@ -38,6 +38,17 @@ Dir = Annotated[
 ]
 """The option of every command that looks for a job."""
 
+Application = Annotated[
+    str | None,
+    typer.Option(
+        "--yarnapplicationId",
+        "-yid",
+        metavar="APP",
+        help="The application of YARN that the job must run in: another one is refused.",
+    ),
+]
+"""The option of the commands that ask a job for something, as in Flink."""
+
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
@@ -47,6 +58,19 @@ Overrides = Annotated[
     ),
 ]
 """The option of every command that takes settings. It overrides all other places."""
+
+
+def opened_job(named: str | None, job: str, application: str | None) -> operate.JobClient:
+    """The job in the folder of `--dir`, in the application of YARN that is named, if one is. A job that runs in none is
+    taken, with a note on the standard error.
+    """
+    client = operate.open(jobs_folder(named), job)
+    if application and not client.runs_on_yarn(application):
+        typer.echo(
+            f"note: -yid {application}: the job runs in no application of YARN, and is found by its name or its id",
+            err=True,
+        )
+    return client
 
 
 def jobs_folder(named: str | None) -> operate.Folder:

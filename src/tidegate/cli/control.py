@@ -12,8 +12,18 @@ import typer
 from typer.core import TyperCommand
 
 from tidegate import operate
-from tidegate.cli.cluster_options import OF_A_JOB, answered, taken_off
-from tidegate.cli.common import Dir, JobName, Json, Printed, jobs_folder, print_json, printed_as
+from tidegate.cli.cluster_options import of_a_job
+from tidegate.cli.common import (
+    Application,
+    Dir,
+    JobName,
+    Json,
+    Printed,
+    jobs_folder,
+    opened_job,
+    print_json,
+    printed_as,
+)
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import show_waiting
 from tidegate.operate import Answer, JobClient, Kind, Outcome, SavepointFormat, Stage, Ticket, TicketView
@@ -83,6 +93,7 @@ def stop(
     form: Form = None,
     timeout: Timeout = None,
     id: RequestId = None,
+    application: Application = None,
     dir: Dir = None,
     json: Json = False,
 ) -> None:
@@ -113,7 +124,7 @@ def stop(
 
     - `tidegate stop wordcount --id nightly-2026-11-22 --json`
     """
-    client = operate.open(jobs_folder(dir), job)
+    client = opened_job(dir, job, application)
     request = CommandRequest(_STOPS[savepoint is not None, drain], id, timeout, folder_of(savepoint), form)
     _only_with_a_savepoint(client, request, "-p")
     ask_job(client, request, printed_as(json))
@@ -137,6 +148,7 @@ def cancel(
     form: Form = None,
     timeout: Timeout = None,
     id: RequestId = None,
+    application: Application = None,
     dir: Dir = None,
     json: Json = False,
 ) -> None:
@@ -151,7 +163,7 @@ def cancel(
 
     - `tidegate cancel wordcount -s /backup/savepoints --json`
     """
-    client = operate.open(jobs_folder(dir), job)
+    client = opened_job(dir, job, application)
     kind = Kind.CANCEL if savepoint is None else Kind.CANCEL_WITH_SAVEPOINT
     request = CommandRequest(kind, id, timeout, folder_of(savepoint), form)
     _only_with_a_savepoint(client, request, "-s")
@@ -183,7 +195,9 @@ class PathIsOptional(TyperCommand):
     """The path after -p and -s may be left out, as in Flink. If the path is the only argument left, it is the JOB."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _with_a_value(answered(taken_off(args, OF_A_JOB))))
+        line = of_a_job(args)
+        named = [f"--yarnapplicationId={line.application}"] if line.application else []
+        return super().parse_args(ctx, _with_a_value([*named, *line.args]))
 
 
 STOP = CANCEL = {"cls": PathIsOptional}

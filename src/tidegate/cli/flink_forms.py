@@ -42,7 +42,7 @@ FORMS: Mapping[str, str] = {
 }
 """By Flink's option. All options with the prefix `-y` share one answer: they are for YARN."""
 
-YARN = "there is no YARN session of tidegate's: a Spark session with spark.master=yarn is the program's own matter"
+YARN = "options of YARN are Spark's: tidegate run --master yarn --conf spark.yarn.queue=NAME APP.py"
 
 
 def answer_to(option: str) -> str | None:

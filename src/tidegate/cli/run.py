@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from tidegate import operate
-from tidegate.cli.cluster_options import OF_A_START, answered, taken_off
+from tidegate.cli.cluster_options import of_a_start
 from tidegate.cli.common import Dir, Json, Overrides, Printed, print_json, printed_as
 from tidegate.cli.detached import Detached, LogHome, detach
 from tidegate.cli.exits import Exit
@@ -59,7 +59,7 @@ class RunCommand(TyperCommand):
     """Arguments before the program belong to tidegate, those after it to the program. Flink's options get an answer."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        args = answered(taken_off(args, OF_A_START, with_value=_WITH_VALUE))
+        args = of_a_start(args, _WITH_VALUE, os.environ)
         options = _options_before_the_program(args)
         for option in options:
             answer = None if option in _OWN else answer_to(option)

@@ -12,8 +12,17 @@ from msgspec import to_builtins
 from typer.core import TyperGroup
 
 from tidegate import operate
-from tidegate.cli.cluster_options import OF_A_JOB, answered, taken_off
-from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, print_json, printed_as
+from tidegate.cli.cluster_options import of_a_job
+from tidegate.cli.common import (
+    Application,
+    Dir,
+    JobName,
+    Json,
+    Overrides,
+    opened_job,
+    print_json,
+    printed_as,
+)
 from tidegate.cli.control import CommandRequest, Form, RequestId, Timeout, ask_job, folder_of
 from tidegate.cli.exits import Exit
 from tidegate.cli.restore_options import (
@@ -44,9 +53,12 @@ class _TakesUnasked(TyperGroup):
     `take`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        args = answered(taken_off(args, OF_A_JOB))
+        line = of_a_job(args)
+        args = line.args
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             args = ["take", *args]
+        if line.application and args[:1] == ["take"]:
+            args = ["take", f"--yarnapplicationId={line.application}", *args[1:]]
         return super().parse_args(ctx, args)
 
 
@@ -77,6 +89,7 @@ def take(
     form: Form = None,
     timeout: Timeout = None,
     id: RequestId = None,
+    application: Application = None,
     dir: Dir = None,
     json: Json = False,
 ) -> None:
@@ -95,7 +108,7 @@ def take(
     - `tidegate savepoint wordcount --id before-the-upgrade --json`
     """
     request = CommandRequest(Kind.SAVEPOINT, id, timeout, folder_of(folder), form)
-    ask_job(operate.open(jobs_folder(dir), job), request, printed_as(json))
+    ask_job(opened_job(dir, job, application), request, printed_as(json))
 
 
 @savepoint.command()

@@ -118,6 +118,8 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """The kind of that problem. None for a running job, and in beats of older releases."""
     savepoint: str = ""
     """Path of the savepoint that the job ended with; empty if there is none."""
+    application: str = ""
+    """The id of Spark's application, which on YARN is YARN's id. Empty in beats of older releases."""
 
     @property
     def incarnation(self) -> Incarnation:

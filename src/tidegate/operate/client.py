@@ -15,6 +15,7 @@ from tidegate.checkpoints.job_layout import job_names
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.core.spelling import did_you_mean
+from tidegate.operate.beat import read_beat
 from tidegate.operate.checkpoints_history import ENTRIES_KEPT
 from tidegate.operate.control import Kind
 from tidegate.operate.job_views import JobHistory, JobInfo, read_history, read_info
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from tidegate.operate.tickets import Ticket
     from tidegate.operate.transactions import Transactions
     from tidegate.operate.verdicts import Act
+
+_OF_YARN = "application_"
+"""The ids of YARN begin so."""
 
 _NO_OPTIONS: Mapping[str, str] = {}
 
@@ -99,6 +103,26 @@ class JobClient:
     def history(self, newest: int = ENTRIES_KEPT) -> JobHistory:
         """Checkpoints, failures and restarts, at most `newest` of each. Raises STORAGE_UNUSABLE, RECORD_..."""
         return read_history(self._folder, newest)
+
+    def runs_on_yarn(self, application: str) -> bool:
+        """True if the job's newest driver runs, or ran, in this application of YARN; False if in none, or if it has
+        reported none.
+
+        Raises JOB_UNKNOWN if it was another one: the caller means another job.
+        """
+        beat = read_beat(self._folder)
+        found = "" if beat is None else beat.application
+        if not found.startswith(_OF_YARN):
+            return False
+        if found != application:
+            raise TidegateError(
+                Code.JOB_UNKNOWN,
+                expected=f"a job in the YARN application {application}",
+                found=f"job {self.name} in {found}",
+                where=str(self._folder),
+                next_step=f"leave the application out, or give {found}",
+            )
+        return True
 
     # --- requests --------------------------------------------------------------------------------------------
 

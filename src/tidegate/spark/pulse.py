@@ -35,12 +35,14 @@ _RATE_SECONDS = 10.0
 class Pulse(Ticking):
     """Writes the state of the job to `beat.json`."""
 
-    def __init__(self, job_folder: Folder, job_id: str, settings: Sequence[ShownSetting]) -> None:
+    def __init__(self, job_folder: Folder, job_id: str, settings: Sequence[ShownSetting], application: str) -> None:
+        """`application`: the id of Spark's application."""
         super().__init__("beat", rhythm_of(job_folder).beat)
         self.incarnation = Incarnation(host=socket.gethostname(), process=os.getpid(), started_at=time.time())
         self._folder = job_folder
         self._job_id = job_id
         self._settings = tuple(settings)
+        self._application = application
         self._handle: LiveJob | None = None
         self._lock = threading.Lock()
         self._runs: dict[str, int] = {}
@@ -87,6 +89,7 @@ class Pulse(Ticking):
             queries=tuple(self._query(query, handle.folder_of(query.uid), now) for query in queries),
             error=error,
             wrong=wrong,
+            application=self._application,
             savepoint=str(last.folder) if (last := handle.last_savepoint.savepoint) is not None else "",
         )
         write_beat(self._folder, beat)

@@ -260,7 +260,8 @@ def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Co
     """In the order of their notification at the end. The answers to requests come last: the state of the job is then
     known, and a cancel has deleted the checkpoints.
     """
-    pulse = Pulse(job.folder, plan.record.job_id, shown_settings(job.settings))
+    application = job.session.sparkContext.applicationId or ""
+    pulse = Pulse(job.folder, plan.record.job_id, shown_settings(job.settings), application)
     forgetful = [uid for uid, each in job.inputs.items() if each.loses_what_arrives]
     return [
         *sources.companions(),

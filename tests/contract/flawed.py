@@ -28,11 +28,13 @@ from tidegate.core.records import (
 )
 from tidegate.sinks.base import SinkPlan, Transaction
 from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.files.stage import LocalStage
 from tidegate.sinks.files.transaction import FileTransaction, _MeasuredFile
 from tidegate.sinks.rows import RowRefused, RowWriter
 from tidegate.sinks.sqlite.disk import connected
 from tidegate.sinks.sqlite.ledger import LEDGER, record
 from tidegate.sinks.sqlite.sink import SQLiteSink
+from tidegate.sinks.staging import StagedFiles
 from tidegate.sinks.standing import Entry
 from tidegate.testing.contract import IDENTITY, Row, SinkContract
 
@@ -58,18 +60,25 @@ class FlawedFiles(FileSink):
     transaction: ClassVar[type[FileTransaction]] = FileTransaction
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return self.transaction(self._stage, attempt, self.shape)
+        return self.transaction(self.place.stage, attempt, self.shape)
+
+
+class _OnADisk(FileTransaction):
+    @property
+    def files(self) -> StagedFiles:
+        assert isinstance(self._stage, LocalStage)
+        return self._stage.files
 
 
 # --- in the tasks ------------------------------------------------------------------------------------------
 
 
-class _Preview(FileTransaction):
+class _Preview(_OnADisk):
     def pre_commit(self) -> Committable | None:
         committable = super().pre_commit()
-        staged = self._stage.file(self._attempt)
+        staged = self.files.file(self._attempt)
         if committable is not None:
-            (self._stage.root.parent / f"preview-{staged.stem}.json").write_bytes(staged.read_bytes())
+            (self.files.root.parent / f"preview-{staged.stem}.json").write_bytes(staged.read_bytes())
         return committable
 
 
@@ -86,14 +95,14 @@ class ShowsAPreview(FlawedFiles):
         return super().commit_straight(committables)
 
     def _remove_previews(self) -> None:
-        for preview in self.path.glob("preview-*"):
+        for preview in self.folder.local().glob("preview-*"):
             preview.unlink(missing_ok=True)
 
 
-class _HeldByTheProcess(FileTransaction):
+class _HeldByTheProcess(_OnADisk):
     def pre_commit(self) -> Committable | None:
         committable = super().pre_commit()
-        staged = self._stage.file(self._attempt)
+        staged = self.files.file(self._attempt)
         with suppress(FileNotFoundError):
             descriptor = os.open(staged, os.O_RDONLY)  # never closed: it is all that is left of the file
             staged.unlink()
@@ -106,14 +115,14 @@ class DiesWithItsProcess(FlawedFiles):
     transaction = _HeldByTheProcess
 
 
-class _Continued(FileTransaction):
+class _Continued(_OnADisk):
     """Goes on in a staged file that it finds, if it is `of_this_process` or not."""
 
     of_this_process: ClassVar[bool]
     created: ClassVar[set[Path]] = set()
 
     def _create(self, number: int, schema: pa.Schema) -> tuple[_MeasuredFile, RowWriter]:
-        staged = self._stage.file(self._attempt, number)
+        staged = self.files.file(self._attempt, number)
         goes_on = staged.exists() and (staged in self.created) is self.of_this_process
         left = staged.read_bytes() if goes_on else b""
         file, writer = super()._create(number, schema)
@@ -143,12 +152,12 @@ class GoesOnWhereItBegan(FlawedFiles):
     transaction = _ContinuedByItself
 
 
-class _SavedAnyway(FileTransaction):
+class _SavedAnyway(_OnADisk):
     def abort(self) -> None:
         if self.pre_commit() is None:
             return
-        staged = self._stage.file(self._attempt)
-        staged.rename(self._stage.root.parent / f"{staged.stem}.json")
+        staged = self.files.file(self._attempt)
+        staged.rename(self.files.root.parent / f"{staged.stem}.json")
 
 
 class SavesWhatIsAborted(FlawedFiles):
@@ -156,7 +165,7 @@ class SavesWhatIsAborted(FlawedFiles):
     transaction = _SavedAnyway
 
 
-class _NeverNone(FileTransaction):
+class _NeverNone(_OnADisk):
     def pre_commit(self) -> Committable:
         empty = Committable(attempt=self._attempt, rows=0, digest=committable_digest(self._attempt, ""))
         return super().pre_commit() or empty
@@ -167,7 +176,7 @@ class CommitsEmptyTransactions(FlawedFiles):
     transaction = _NeverNone
 
 
-class _EndedByOthers(FileTransaction):
+class _EndedByOthers(_OnADisk):
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
         self._visible = self._now_visible()
@@ -178,7 +187,7 @@ class _EndedByOthers(FileTransaction):
         super().write(batch)
 
     def _now_visible(self) -> list[Path]:
-        return sorted(self._stage.root.parent.glob("*.json"))
+        return sorted(self.files.root.parent.glob("*.json"))
 
 
 class EndsWithTheNextCommit(FlawedFiles):

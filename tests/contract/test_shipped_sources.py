@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
@@ -12,24 +13,20 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pytest
 
+from tests.support.file_reading import FilesReading
 from tests.support.peer import Peer
 from tidegate import FileSource, SocketSource
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.source_api import Position, Range, Replay, RowSource, Source, Traits
-from tidegate.sources.base import Begins
 from tidegate.sources.files.globs import FileSelection
-from tidegate.sources.files.listing import LocalFiles, SeenFile
-from tidegate.sources.files.log import FileLog
-from tidegate.sources.files.options import FileOptions
-from tidegate.sources.files.reader import FileReader, Wait
+from tidegate.sources.files.listing import LocalFiles
 from tidegate.sources.logged import LineRows
-from tidegate.storages.schemes import Folder
 from tidegate.supervise.receiver import Peer as Server
 from tidegate.supervise.receiver import Receiver
 from tidegate.testing.contract_parts import SCHEMA
 from tidegate.testing.memory_source import MemorySource
 from tidegate.testing.source_contract import Row, SourceContract
-from tidegate.testing.source_readings import LoggedReading, ReadingPlace, SourceReading
+from tidegate.testing.source_readings import LoggedReading, SourceReading
 
 
 class TestMemory(SourceContract):
@@ -103,48 +100,12 @@ class TestFiles(SourceContract):
         hidden.rename(self.root / f"{rows[0]['id']:03}.json")
 
     def reading(self, source: Source) -> SourceReading:
-        return FilesReading(self.root, self.folder / "log")
+        files = partial(LocalFiles, self.root, FileSelection())
+        return FilesReading(files, lambda uri: Path(unquote(urlsplit(uri).path)).read_text(), self.folder / "log")
 
     @property
     def root(self) -> Path:
         return self.folder / "in"
-
-
-class FilesReading(SourceReading):
-    def __init__(self, root: Path, log: Path) -> None:
-        self._root = root
-        self._log = log
-        self._reader = self._opened(log, {})
-
-    def begin(self, where: Begins) -> ReadingPlace:
-        if where is Begins.NEWEST:
-            there = {seen.name: seen for seen in self._files().list()}
-            self._reader = self._opened(self._log.with_name("newest"), there)
-        return {"logOffset": -1}
-
-    def end(self, start: ReadingPlace) -> ReadingPlace:
-        found = self._reader.latest(json.dumps(start))
-        return start if found is None or isinstance(found, Wait) else json.loads(found)
-
-    def rows(self, start: ReadingPlace, end: ReadingPlace) -> list[Row]:
-        if start == end:
-            return []
-        paths = [Path(unquote(urlsplit(uri).path)) for uri in self._reader.batch(json.dumps(start), json.dumps(end))]
-        self._reader.verify()
-        return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
-
-    def stop(self) -> None:
-        self._reader.catch_up()
-
-    def _files(self) -> LocalFiles:
-        return LocalFiles(self._root, FileSelection())
-
-    def _opened(self, folder: Path, left_out: dict[str, SeenFile]) -> FileReader:
-        log = FileLog(Folder.of(folder), lambda uri: uri, "source files", 100)
-        numbers = [int(file.name) for file in folder.glob("[0-9]*")] if folder.exists() else []
-        log.open(max(numbers, default=-1))
-        options = FileOptions(settle_seconds=0.0)
-        return FileReader(options, self._files(), log, "source files", left_out=left_out)
 
 
 class TestSocket(SourceContract):

@@ -346,7 +346,18 @@ def test_a_copy_of_a_folder_with_other_times_is_not_read_again(place: Place):
     assert words(place) == ["sand", "sea"]
 
 
-@pytest.mark.parametrize("path", ["hdfs://localhost:1/in", "unknown://somewhere/in"])
-def test_a_folder_that_is_not_on_a_disk_of_this_machine_is_refused_by_name(place: Place, path: str):
+@pytest.mark.parametrize("path", ["ftp://localhost/in", "unknown://somewhere/in"])
+def test_a_folder_of_a_file_system_without_a_storage_is_refused_by_name(place: Place, path: str):
     error = error_of(lambda: place.job().source("words", FileSource(path, format="json", schema=SCHEMA)))
     assert (error.code, error.found, "SparkSource" in error.next_step) == ("TG-SOURCE-REFUSED", path, True)
+
+
+def test_files_of_a_storage_are_never_removed(place: Place):
+    source = FileSource("hdfs://localhost:1/in", format="json", schema=SCHEMA, after_done="delete")
+    error = error_of(lambda: place.job().source("words", source))
+    assert (error.code, error.found) == ("TG-SOURCE-OPTION", "delete")
+
+
+def test_a_source_on_s3_without_the_connector_says_which_jars_it_needs(place: Place):
+    error = error_of(lambda: place.job().source("words", FileSource("s3://bucket/in", format="json", schema=SCHEMA)))
+    assert (error.code, "hadoop-aws" in error.next_step) == ("TG-JARS-UNAVAILABLE", True)

@@ -1,5 +1,7 @@
 """Two queries whose checkpoints are on the storage of the second argument: a count of words, and their lines.
 
+The input and the files of the counts are beside the checkpoints; the lines are a table on this machine.
+
 The third argument, if any, is `lease.timeout`; the fourth is `fresh=ID`, or the savepoint from which it starts.
 """
 
@@ -21,13 +23,18 @@ def main(folder: Path, checkpoints: str, lease_timeout: str = "3s", wish: str = 
     job = Job(
         "words", spark=spark, checkpointing_dir=checkpoints, checkpointing_interval=0, lease_timeout=lease_timeout
     )
-    lines = job.source("lines", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
+    lines = job.source("lines", FileSource(beside(checkpoints, "in"), format="text", max_files=1, settle=0))
     counts = lines.groupBy("value").count()
-    job.query("counts", counts, sinks=[FileSink("files", folder / "out", format="json")], mode="update")
+    job.query("counts", counts, sinks=[FileSink("files", beside(checkpoints, "out"), format="json")], mode="update")
     lucky = F.udf(random.random, "double").asNondeterministic()
     job.query("drawn", lines.withColumn("lucky", lucky()), sinks=[SQLiteSink("table", folder / "out.db", table="t")])
     fresh = wish.removeprefix("fresh=") if wish.startswith("fresh=") else None
     job.run(until="caught-up", fresh=fresh, savepoint=None if fresh else wish or None)
+
+
+def beside(checkpoints: str, name: str) -> str:
+    """A folder on the storage of the checkpoints."""
+    return f"{checkpoints}-{name}"
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.storages.remote_program import beside
 from tests.support.driver import Driver
 from tests.support.hdfs import HdfsServer
+from tests.support.remote_files import visible
 from tests.support.s3 import S3Server
 from tests.support.today import sampled, turn
 from tidegate import operate
@@ -50,16 +52,16 @@ def test_a_driver_that_is_paused_for_longer_than_its_lease_changes_nothing_when_
     hdfs: HdfsServer, tmp_path: Path, point: str
 ) -> None:
     checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
-    write_input(tmp_path)
+    write_input(checkpoints)
     with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "paused", failpoints=f"{point}=pause") as paused:
         paused.wait_until_stopped()
         with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "log") as successor:
             assert successor.wait() == 0, successor.tail()
-        is_exact(tmp_path)
+        is_exact(tmp_path, checkpoints)
         os.kill(paused.process.pid, signal.SIGCONT)
         assert paused.wait() == 1, paused.tail()
         assert any(code in paused.tail() for code in ("TG-LEASE-LOST", "TG-DRIVER-ALIVE", "TG-RUN-"))
-    is_exact(tmp_path)
+    is_exact(tmp_path, checkpoints)
 
 
 @pytest.mark.timeout(400)
@@ -68,7 +70,7 @@ def test_a_driver_that_was_paused_while_a_fresh_generation_was_opened_changes_no
     hdfs: HdfsServer, tmp_path: Path, point: str
 ) -> None:
     checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
-    write_input(tmp_path)
+    write_input(checkpoints)
     with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "paused", failpoints=f"{point}=pause") as paused:
         paused.wait_until_stopped()
         again = (PROGRAM, str(tmp_path), checkpoints, "3s", "fresh=again")
@@ -76,10 +78,10 @@ def test_a_driver_that_was_paused_while_a_fresh_generation_was_opened_changes_no
             assert killed.wait() == -signal.SIGKILL, killed.tail()
         with Driver(*again, log=tmp_path / "log") as successor:
             assert successor.wait() == 0, successor.tail()
-        shown = rows_by_word(tmp_path)
+        shown = rows_by_word(checkpoints)
         os.kill(paused.process.pid, signal.SIGCONT)
         assert paused.wait() == 1, paused.tail()
-    assert rows_by_word(tmp_path) == shown
+    assert rows_by_word(checkpoints) == shown
     older, newer = list(range(1, 1 + epochs_below_the_seal(checkpoints, "counts", 1))), list(range(1, FILES + 1))
     assert shown == {"bay": sorted(older + newer), "sea": sorted(2 * count for count in older + newer)}
     assert {query.generation for query in operate.open(checkpoints, "words").info().queries} == {2}
@@ -92,7 +94,7 @@ def test_a_job_goes_on_when_its_hdfs_was_away_for_a_shorter_time_than_its_lease(
     hdfs: HdfsServer, tmp_path: Path, point: str
 ) -> None:
     checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
-    write_input(tmp_path)
+    write_input(checkpoints)
     with Driver(
         PROGRAM, str(tmp_path), checkpoints, "60s", log=tmp_path / "log", failpoints=f"{point}=pause"
     ) as driver:
@@ -105,16 +107,16 @@ def test_a_job_goes_on_when_its_hdfs_was_away_for_a_shorter_time_than_its_lease(
         finally:
             hdfs.start_name_node()
         assert driver.wait() == 0, driver.tail()
-    is_exact(tmp_path)
+    is_exact(tmp_path, checkpoints)
 
 
 def stays_exact(folder: Path, checkpoints: str) -> None:
-    write_input(folder)
+    write_input(checkpoints)
     for failpoint in ("prepared.before@0", "decision.before@1", "commit.after@2"):
         die(folder, checkpoints, failpoint)
     with Driver(PROGRAM, str(folder), checkpoints, log=folder / "log") as driver:
         assert driver.wait() == 0, driver.tail()
-    is_exact(folder)
+    is_exact(folder, checkpoints)
     (job,) = operate.jobs(checkpoints)
     assert (job.name, job.state) == ("words", State.FINISHED)
     info = operate.open(checkpoints, "words").info()
@@ -122,19 +124,16 @@ def stays_exact(folder: Path, checkpoints: str) -> None:
     assert info.retained, "there is a retained checkpoint"
 
 
-def is_exact(folder: Path) -> None:
-    assert counts(folder) == [{"sea": 2 * (number + 1), "bay": number + 1} for number in range(FILES)]
+def is_exact(folder: Path, checkpoints: str) -> None:
+    """The counts are on the storage of the checkpoints, the lines on this machine."""
+    assert counts(checkpoints) == [{"sea": 2 * (number + 1), "bay": number + 1} for number in range(FILES)]
     assert lines(folder) == sorted(["sea", "sea", "bay"] * FILES)
 
 
-def write_input(folder: Path) -> None:
-    (folder / "in").mkdir()
+def write_input(checkpoints: str) -> None:
+    """Files with the same lines, so that their order does not matter."""
     for number in range(FILES):
-        file = folder / "in" / f"{number}.txt"
-        file.write_text("sea\nbay\nsea\n")
-        os.utime(
-            file, (1_700_000_000 + number, 1_700_000_000 + number)
-        )  # Spark reads files in the order of their times
+        open_storage(beside(checkpoints, "in")).replace(f"{number}.txt", b"sea\nbay\nsea\n")
 
 
 def die(folder: Path, checkpoints: str, failpoint: str) -> None:
@@ -142,9 +141,9 @@ def die(folder: Path, checkpoints: str, failpoint: str) -> None:
         assert driver.wait() == -signal.SIGKILL, driver.tail()
 
 
-def counts(folder: Path) -> list[dict[str, int]]:
+def counts(checkpoints: str) -> list[dict[str, int]]:
     """The counts of each epoch, which are all different, by their size."""
-    by_word = rows_by_word(folder)
+    by_word = rows_by_word(checkpoints)
     return [{"sea": sea, "bay": bay} for sea, bay in zip(by_word["sea"], by_word["bay"], strict=True)]
 
 
@@ -156,8 +155,9 @@ def epochs_below_the_seal(checkpoints: str, query: str, generation: int) -> int:
     return decode(Sealed, data, query).epoch
 
 
-def rows_by_word(folder: Path) -> dict[str, list[int]]:
-    rows = [json.loads(line) for file in (folder / "out").glob("*.json") for line in file.read_text().splitlines()]
+def rows_by_word(checkpoints: str) -> dict[str, list[int]]:
+    files = visible(Folder.of(beside(checkpoints, "out")))
+    rows = [json.loads(line) for data in files.values() for line in data.splitlines()]
     return {word: sorted(row["count"] for row in rows if row["value"] == word) for word in ("sea", "bay")}
 
 

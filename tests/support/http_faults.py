@@ -30,8 +30,12 @@ class Fate(Enum):
     LOSE_ANSWER = "the server executes it, and the connection breaks"
     FAIL_AFTER = "the server executes it, and the client is told 500"
     ERROR = "the client is told 500 at once"
+    PRETEND = "the client is told 200, and the server hears nothing of it"
     SLOW_DOWN = "the client is told 503 at once"
 
+
+UNANSWERED = [each for each in Fate if each not in (Fate.PASS, Fate.PRETEND)]
+"""The fates after which a client does not know what has become of its request."""
 
 _STATUS = {
     Fate.FAIL_AFTER: (500, "InternalError"),
@@ -110,11 +114,13 @@ class _Handler(BaseHTTPRequestHandler):
         if fate is Fate.LOSE_REQUEST:
             self._hang_up()
             return
-        answer = None if fate in (Fate.ERROR, Fate.SLOW_DOWN) else self._forwarded(body)
+        answer = None if fate in (Fate.ERROR, Fate.SLOW_DOWN, Fate.PRETEND) else self._forwarded(body)
         if fate is Fate.LOSE_ANSWER:
             self._hang_up()
         elif fate is Fate.PASS and answer is not None:
             self._answer(*answer)
+        elif fate is Fate.PRETEND:
+            self._answer(200, [("Content-Length", "0"), ("ETag", '"none"')], b"")
         else:
             status, code = _STATUS[fate]
             text = f"<Error><Code>{code}</Code><Message>as the test wants it</Message></Error>".encode()

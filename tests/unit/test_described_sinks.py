@@ -15,6 +15,7 @@ from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.printing import PrintSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 SECRET = "hunter2"
 OPTIONS = {
@@ -107,7 +108,10 @@ def test_tables_and_files_are_opened_by_their_paths(tmp_path: Path) -> None:
     assert (again.on_conflict, again.conflicts_into) == (appends.on_conflict, "letters")
     files = open_sink(written(tmp_path, FileSink("files", tmp_path / "out", format="csv", header=True)), {})
     assert isinstance(files, FileSink)
-    assert files.path == tmp_path / "out"
+    assert files.folder == Folder.of(tmp_path / "out")
+    remote = open_sink(written(tmp_path, FileSink("files", "s3a://bucket/out")), {})
+    assert isinstance(remote, FileSink)
+    assert str(remote.folder) == "s3://bucket/out"
 
 
 class Careful(SQLiteSink):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.files import transaction as file_stage
 from tidegate.sinks.files.hive_folders import by_folder, folder_name
+from tidegate.sinks.files.local_place import LocalPlace
 from tidegate.sinks.files.parts import parts_of
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.files.transaction import FileTransaction
@@ -37,6 +39,11 @@ def by_day(path: Path, *, max_file_rows: int | None = None) -> FileSink:
     sink = FileSink("numbers", path, format="json", partition_by=["day", "hour"], max_file_rows=max_file_rows)
     sink.open(plan(DAYS))
     return sink
+
+
+def local(sink: FileSink) -> LocalPlace:
+    assert isinstance(sink.place, LocalPlace)
+    return sink.place
 
 
 def days(*rows: tuple[str | None, int | None, int]) -> pa.RecordBatch:
@@ -127,10 +134,9 @@ def test_a_path_that_is_too_long_fails_the_task_and_never_a_decided_epoch(tmp_pa
         prepared(sink, pa.RecordBatch.from_pylist([row]))
 
 
-def test_more_folders_than_open_files_are_written_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_stage, "OPEN_AT_MOST", 3)
+def test_more_folders_than_open_files_are_written_in_turns(tmp_path: Path) -> None:
     sink = by_day(tmp_path)
-    transaction = FileTransaction(sink._stage, attempt_of(), sink.shape)
+    transaction = FileTransaction(replace(local(sink).stage, open_at_most=3), attempt_of(), sink.shape)
     for turn in range(2):
         transaction.write(days(*((f"d{number}", 0, turn * 10 + number) for number in range(5))))
         assert len(transaction._open) == 3
@@ -152,7 +158,7 @@ def test_a_task_with_too_many_files_fails_and_leaves_none(tmp_path: Path, monkey
 def test_what_many_writers_hold_back_together_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_stage, "HELD_BYTES_AT_MOST", 1000)
     sink = FileSink("numbers", tmp_path, partition_by="day")
-    transaction = FileTransaction(sink._stage, attempt_of(), sink.shape)
+    transaction = FileTransaction(sink.place.stage, attempt_of(), sink.shape)
     for turn in range(20):
         transaction.write(days(*((f"d{number}", 0, turn) for number in range(20))))
         assert sum(file.writer.held_bytes for file in transaction._open.values()) <= 1000
@@ -260,7 +266,7 @@ def test_files_are_synced_before_they_are_prepared_and_every_folder_above_after_
     committables = prepared_tasks(sink)
     for committable in committables:
         for part in parts_of(committable):
-            assert sink._stage.file(committable.attempt, part.number) in disk.synced()
+            assert local(sink).files.file(committable.attempt, part.number) in disk.synced()
     disk.forget()
     sink.commit(committables)
     renames = [number for number, event in enumerate(disk.events) if event.what == "rename"]
@@ -275,7 +281,7 @@ def test_files_are_synced_before_they_are_prepared_and_every_folder_above_after_
 def test_a_part_that_was_torn_before_any_rename_keeps_its_whole_attempt_back(tmp_path: Path) -> None:
     sink = by_day(tmp_path)
     committables = prepared_tasks(sink)
-    sink._stage.file(committables[0].attempt, 2).write_bytes(b"")
+    local(sink).files.file(committables[0].attempt, 2).write_bytes(b"")
     assert outcomes(sink, committables) == [Outcome.LOST, Outcome.RETRY]
     assert visible(tmp_path) == {}
 

@@ -20,6 +20,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.sinks import marks
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.files.local_place import LocalPlace
 from tidegate.sinks.files.names import final_name
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.standing import Standing
@@ -48,8 +49,13 @@ def outcomes(sink: FileSink, *committables: Committable) -> list[Outcome]:
     return [answer.outcome for answer in sink.commit(committables)]
 
 
+def local(sink: FileSink) -> LocalPlace:
+    assert isinstance(sink.place, LocalPlace)
+    return sink.place
+
+
 def staged(sink: FileSink, committable: Committable) -> Path:
-    return sink._stage.file(committable.attempt)
+    return local(sink).files.file(committable.attempt)
 
 
 def visible(folder: Path) -> list[str]:
@@ -209,7 +215,7 @@ def test_a_commit_that_broke_off_between_two_renames_is_finished(
 def test_a_stage_that_was_torn_between_claim_and_rename_is_lost(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     committable = prepared(sink)
-    sink._committer._claim([committable])
+    local(sink).committer._claim([committable])
     staged(sink, committable).write_bytes(b"")
     assert outcomes(sink, committable) == [Outcome.LOST]
     assert visible(tmp_path) == []
@@ -218,8 +224,8 @@ def test_a_stage_that_was_torn_between_claim_and_rename_is_lost(tmp_path: Path) 
 def test_two_timelines_that_prepared_side_by_side_cannot_both_be_seen(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     ours, theirs = prepared(sink, attempt_of(run=1)), prepared(sink, attempt_of(run=2))
-    assert sink._committer._claim([theirs]) is Standing.SAME  # and dies before its first rename
-    assert sink._committer._claim([ours]) is Standing.OTHER  # looked at the same moment, came second
+    assert local(sink).committer._claim([theirs]) is Standing.SAME  # and dies before its first rename
+    assert local(sink).committer._claim([ours]) is Standing.OTHER  # looked at the same moment, came second
     assert outcomes(sink, ours) == [Outcome.UNKNOWN]
     assert sink.evidence(ours) is Evidence.OTHER
     assert visible(tmp_path) == []
@@ -319,7 +325,7 @@ def test_what_another_finisher_renamed_is_synced_before_it_counts(
     committable = prepared(sink)
     sink.commit([committable])
     disk = FsRecorder(monkeypatch, below=tmp_path)
-    claim = sink._claims._folder(IDENTITY)
+    claim = tmp_path / ".tidegate" / local(sink).claims.folder(IDENTITY)
     assert outcomes(sink, committable) == [Outcome.ALREADY]
     assert disk.synced() == [claim, tmp_path, staged(sink, committable).parent]
     disk.forget()
@@ -412,8 +418,9 @@ def test_everything_is_said_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_a_url_is_no_local_folder() -> None:
-    assert codes(FileSink("numbers", "s3://bucket/numbers"), plan()) == ["TG-SINK-UNUSABLE"]
+def test_a_url_of_no_storage_is_refused() -> None:
+    with pytest.raises(TidegateError, match=r"TG-SETTING-VALUE[\s\S]*gs"):
+        FileSink("numbers", "gs://bucket/numbers")
 
 
 def test_a_map_needs_names_for_json_only(tmp_path: Path) -> None:

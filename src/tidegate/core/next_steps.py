@@ -26,7 +26,9 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
         "install the same tidegate, with the same extras, in the Python of every executor, and name that Python"
         " (PYSPARK_PYTHON or spark.pyspark.python); `tidegate check --master URL` shows what is missing where"
     ),
-    "TG-SINK-LOCAL-ONLY": "use a sink that the executors reach (Kafka, your own), or a local master",
+    "TG-SINK-LOCAL-ONLY": (
+        "use a sink that the executors reach (KafkaSink, FileSink on hdfs:// or s3://, your own), or a local master"
+    ),
     "TG-SPARK-CONNECT": "create the session without `remote`, or run the program with spark-submit",
     "TG-TOO-MANY-FILES": "declare the job before the program opens its files, or close them, and start again",
     "TG-PROGRAM-UNREADABLE": "name the file that makes the job: tidegate run APP [ARGS]",

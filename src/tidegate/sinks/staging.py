@@ -40,7 +40,7 @@ class StagedFiles:
         return self.epoch(attempt.sink, attempt.epoch) / f"{attempt.name}{numbered}{self.suffix}"
 
     def epoch(self, identity: SinkIdentity, epoch: int) -> Path:
-        return self._folder(identity) / f"e{epoch}"
+        return self.root / epoch_folder(identity, epoch)
 
     def sync(self, attempt: Attempt, files: int = 1) -> None:
         """Make the attempt's files durable: first the files, then each folder up to the parent of `root`.
@@ -61,11 +61,11 @@ class StagedFiles:
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
         """Remove the epochs of `identity` from `from_epoch` on. Returns the number of attempts with staged files."""
-        epochs = [int(found[1]) for name in _names(self._folder(identity)) if (found := _EPOCH_FOLDER.fullmatch(name))]
+        epochs = [epoch_of(name) for name in _names(self._folder(identity))]
         attempts = {
             (epoch, name.partition(".")[0])
             for epoch in epochs
-            if epoch >= from_epoch
+            if epoch is not None and epoch >= from_epoch
             for name in _names(self.epoch(identity, epoch))
             if name.endswith(self.suffix)
         }
@@ -76,14 +76,13 @@ class StagedFiles:
         return len(attempts)
 
     def _folder(self, identity: SinkIdentity) -> Path:
-        owner = f"{file_name(identity.query)}.{file_name(identity.sink)}"
-        return self.root / file_name(identity.job_id) / f"g{identity.generation}" / owner
+        return self.root / owner_folder(identity)
 
     def _remove(self, identity: SinkIdentity, chosen: Callable[[int], bool]) -> None:
         folder = self._folder(identity)
         for name in _names(folder):
-            epoch = _EPOCH_FOLDER.fullmatch(name)
-            if epoch and chosen(int(epoch[1])):
+            epoch = epoch_of(name)
+            if epoch is not None and chosen(epoch):
                 with suppress(FileNotFoundError):  # another finisher has removed it
                     (folder / name).rename(folder / f"trash-{name}-{secrets.token_hex(4)}")
         for name in _names(folder):
@@ -124,6 +123,23 @@ class Seal:
         if checksum_of(file) != self.checksum:
             return f"{file.name} has another checksum"
         return None
+
+
+def owner_folder(identity: SinkIdentity) -> str:
+    """The folder of a sink's staged files, below their root."""
+    owner = f"{file_name(identity.query)}.{file_name(identity.sink)}"
+    return f"{file_name(identity.job_id)}/g{identity.generation}/{owner}"
+
+
+def epoch_folder(identity: SinkIdentity, epoch: int) -> str:
+    """The folder of the staged files of one epoch, below their root."""
+    return f"{owner_folder(identity)}/e{epoch}"
+
+
+def epoch_of(folder: str) -> int | None:
+    """The epoch whose staged files stand in a folder of this name; None for any other folder."""
+    found = _EPOCH_FOLDER.fullmatch(folder)
+    return None if found is None else int(found[1])
 
 
 def file_name(uid: str) -> str:

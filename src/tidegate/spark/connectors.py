@@ -29,12 +29,27 @@ def storage_conf(session: SparkSession, folder: Folder) -> dict[str, str]:
     """
     if folder.is_local:
         return local_files_conf(session)
-    classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    _demand_connector(session, folder)
-    given = classic.sessionState().newHadoopConf()
+    _demand_connector(session, folder, _JARS_FOR_CHECKPOINTS)
+    given = _hadoop_conf(session)
     wanted = {key.removeprefix(_PREFIX): value for key, value in hadoop_settings(folder).items()}
     usual = {**wanted, **(_QUICK_CLOSE if folder.scheme in (Scheme.HDFS, Scheme.VIEWFS) else {})}
     return {**RENAMING_FILES, **{key: value for key, value in usual.items() if not _is_set(given, key)}}
+
+
+def reading_options(session: SparkSession, folder: Folder) -> dict[str, str]:
+    """The options by which a reader of Spark's reaches the files in this folder. What the user has set stays.
+
+    Raises JARS_UNAVAILABLE if the session does not know the storage.
+    """
+    _demand_connector(session, folder, _JARS_FOR_A_SOURCE)
+    given = _hadoop_conf(session)
+    wanted = {key.removeprefix(_PREFIX): value for key, value in hadoop_settings(folder).items()}
+    return {key: value for key, value in wanted.items() if not _is_set(given, key)}
+
+
+def _hadoop_conf(session: SparkSession) -> Any:
+    classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    return classic.sessionState().newHadoopConf()
 
 
 def _is_set(conf: Any, key: str) -> bool:
@@ -43,7 +58,7 @@ def _is_set(conf: Any, key: str) -> bool:
     return sources is not None and any(not str(source).endswith("-default.xml") for source in sources)
 
 
-def _demand_connector(session: SparkSession, folder: Folder) -> None:
+def _demand_connector(session: SparkSession, folder: Folder, next_step: str) -> None:
     name = _CONNECTORS.get(folder.scheme)
     jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
     try:
@@ -53,11 +68,20 @@ def _demand_connector(session: SparkSession, folder: Folder) -> None:
         raise TidegateError(
             Code.JARS_UNAVAILABLE,
             expected=f"a Spark session with {name}",
-            found="a session of the program without it",
+            found="a session without it",
             where=str(folder),
-            next_step=f"give the session spark.jars.packages = org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}, or leave"
-            " the session to tidegate, which brings the jars",
+            next_step=next_step,
         ) from None
+
+
+_PACKAGE = f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}"
+_JARS_FOR_CHECKPOINTS = (
+    f"give the session spark.jars.packages = {_PACKAGE}, or leave the session to tidegate, which brings the jars"
+)
+_JARS_FOR_A_SOURCE = (
+    f"give the session spark.jars.packages = {_PACKAGE}, or set PYSPARK_SUBMIT_ARGS='--packages {_PACKAGE}"
+    " pyspark-shell'; tidegate brings the jars if checkpointing.dir is on S3, too"
+)
 
 
 _CONNECTORS: Mapping[Scheme, str] = {Scheme.S3: "org.apache.hadoop.fs.s3a.S3AFileSystem"}

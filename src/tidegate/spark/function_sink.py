@@ -20,10 +20,12 @@ from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
 from tidegate.disk.durable import ensure_folder
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
-from tidegate.sinks.files.check import folder_violations, row_violations
+from tidegate.sinks.files.check import row_violations
 from tidegate.sinks.files.formats import FORMATS
+from tidegate.sinks.files.local_place import folder_violations
 from tidegate.sinks.files.parts import flaws_of, parts_of
 from tidegate.sinks.files.shape import FileShape
+from tidegate.sinks.files.stage import LocalStage
 from tidegate.sinks.files.transaction import FileTransaction
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.staging import StagedFiles
@@ -99,7 +101,7 @@ class FunctionSink(TwoPhaseSink):
     # --- in a task -----------------------------------------------------------------------------------------
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return FileTransaction(self._stage, attempt, _SHAPE)
+        return FileTransaction(LocalStage.of(self._stage), attempt, _SHAPE)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 

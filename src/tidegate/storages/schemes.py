@@ -1,6 +1,6 @@
 """Which kind of storage a path or URI names: a closed set. A new one is a member here and an entry in each table that
-opens something by it (`opening.py`, `leases.py`, `journals.py`, `checkpoints.py` beside this file); its spellings are
-entries in the table of parsers below."""
+opens something by it (`opening.py`, `leases.py`, `journals.py`, `checkpoints.py`, `targets.py`, `inputs.py`, beside
+this file); its spellings are entries in the table of parsers below."""
 
 from __future__ import annotations
 

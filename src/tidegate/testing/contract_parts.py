@@ -138,10 +138,12 @@ def commit_together(
     pipe.send_bytes(msgspec.json.encode(committed(sink, committables)))
 
 
-def commit_and_die(pipe: Connection, sink: TwoPhaseSink, plan: SinkPlan) -> None:
+def commit_and_die(pipe: Connection, sink: TwoPhaseSink, plan: SinkPlan, forks_with_client: bool) -> None:
     """For every (place, committables) received: a new process commits and dies before its external call number `place`.
-    Sends the number of calls; 0 if the process was killed, -1 if the commit raised."""
-    sink.open(plan)
+    Sends the number of calls; 0 if the process was killed, -1 if the commit raised. `forks_with_client`: open the sink
+    once, before the forks."""
+    if forks_with_client:
+        sink.open(plan)
     while True:
         try:
             order = pipe.recv_bytes()
@@ -150,6 +152,8 @@ def commit_and_die(pipe: Connection, sink: TwoPhaseSink, plan: SinkPlan) -> None
         place, committables = parsed(order, tuple[int, list[Committable]])
         child = os.fork()
         if child == 0:
+            if not forks_with_client:
+                sink.open(plan)
             _commit_and_exit(pipe, sink, committables, place)
         _, status = os.waitpid(child, 0)
         if status != 0:

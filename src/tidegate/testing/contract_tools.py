@@ -47,6 +47,10 @@ class ContractTools(ABC):
     notices_second_timeline: ClassVar[bool] = True
     """False if every attempt has its own evidence key (Kafka): there is nothing to compare."""
 
+    forks_with_client: ClassVar[bool] = True
+    """False if the client of the target cannot be used behind a fork (hdfs-native): each killed process opens the sink
+    itself."""
+
     kills_at_most: ClassVar[int] = 40
     """Maximum number of kills in one test. A commit with more external calls is killed before every second, third, ...
     call."""
@@ -157,7 +161,7 @@ class ContractTools(ABC):
     def finishers(self) -> Generator[Callable[[Sequence[Committable], int], int], None, None]:
         """Yields `commit_and_die(committables, place)`: another process commits, and is killed before its external call
         number `place`. It returns the number of such calls in the whole commit; 0 if the process was killed."""
-        child, pipe = _started(commit_and_die, self.make_sink(), self.plan())
+        child, pipe = _started(commit_and_die, self.make_sink(), self.plan(), self.forks_with_client)
 
         def commit(committables: Sequence[Committable], place: int) -> int:
             pipe.send_bytes(msgspec.json.encode((place, list(committables))))

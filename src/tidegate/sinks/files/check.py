@@ -1,10 +1,9 @@
-"""The checks before a start of a file sink: the folder, the columns, their types."""
+"""The checks before a start of a file sink: the columns, their types, and what its place says of the folder."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -12,33 +11,16 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.files.declared import DeclaredFileSink
-from tidegate.sinks.files.names import hidden_in
 from tidegate.sinks.files.shape import FileShape
-from tidegate.sinks.refusals import not_on_a_cluster, same_but_for_case
-from tidegate.sinks.staging import unwritable
+from tidegate.sinks.refusals import same_but_for_case
 from tidegate.sinks.value_table import Target, names_in, violations
 
 
 def violations_of(sink: DeclaredFileSink, plan: SinkPlan) -> list[TidegateError]:
     """Every violation, for rows of `plan.schema`."""
-    where = f"sink {sink.uid!r}: {sink.path}"
-    folder = [_url(where)] if sink.is_url else folder_violations(plan, sink.path, hidden_in(sink.path), where)
-    return [*folder, *_mode(plan, where), *row_violations(plan.schema, sink.shape, where)]
-
-
-def folder_violations(plan: SinkPlan, target: Path, hidden: Path, where: str) -> Iterator[TidegateError]:
-    """Violations, if the tasks cannot write into `hidden` or rename from there into `target`."""
-    if not plan.local_master:
-        yield not_on_a_cluster(where)
-    reason = unwritable(hidden) or _on_another_disk(hidden, target)
-    if reason:
-        yield TidegateError(
-            Code.SINK_UNUSABLE,
-            expected="a folder that can be written and renamed in",
-            found=reason,
-            where=where,
-            next_step=f"give this user the right to write in {target}, or give the sink another path=",
-        )
+    where = f"sink {sink.uid!r}: {sink.folder}"
+    violations = sink.place.violations(plan, where)
+    return [*violations, *_mode(plan, where), *row_violations(plan.schema, sink.shape, where)]
 
 
 def row_violations(schema: pa.Schema, shape: FileShape, where: str) -> Iterator[TidegateError]:
@@ -46,16 +28,6 @@ def row_violations(schema: pa.Schema, shape: FileShape, where: str) -> Iterator[
     yield from _duplicate_names(schema, where)
     yield from _partition_columns(schema, shape.partition_by, where)
     yield from _columns(schema, shape, where)
-
-
-def _url(where: str) -> TidegateError:
-    return TidegateError(
-        Code.SINK_UNUSABLE,
-        expected="a folder on a local disk",
-        found="a URL",
-        where=where,
-        next_step="give the sink a path= of this machine, without a scheme; remote storage can be mounted there",
-    )
 
 
 def _mode(plan: SinkPlan, where: str) -> Iterator[TidegateError]:
@@ -123,9 +95,3 @@ def _duplicate_names(schema: pa.Schema, where: str) -> Iterator[TidegateError]:
 
 def _mismatch(expected: str, found: str, next_step: str, where: str) -> TidegateError:
     return TidegateError(Code.SCHEMA_MISMATCH, expected=expected, found=found, where=where, next_step=next_step)
-
-
-def _on_another_disk(hidden: Path, target: Path) -> str | None:
-    if hidden.exists() and hidden.stat().st_dev != target.stat().st_dev:
-        return f"{hidden} is on another disk than {target}: a rename between them is not atomic"
-    return None

@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome
 from tidegate.disk.durable import sync_folder
 from tidegate.sinks.base import answer_all
-from tidegate.sinks.files.declared import DeclaredFileSink
 from tidegate.sinks.files.names import final_name
 from tidegate.sinks.files.parts import CHECKSUM_UP_TO_BYTES, AttemptPart, flaws_of, parts_of
-from tidegate.sinks.marks import Marks
+from tidegate.sinks.marks import Marks, is_of_storage
 from tidegate.sinks.staging import StagedFiles
 from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
@@ -24,9 +24,9 @@ _ALREADY = Answer(outcome=Outcome.ALREADY, detail="every staged file is renamed"
 
 @dataclass(frozen=True, slots=True)
 class FileCommitter:
-    """Renames prepared files of a sink, and finds out which of them were renamed."""
+    """Renames prepared files of a sink into the folder `path`, and finds out which of them were renamed."""
 
-    sink: DeclaredFileSink
+    path: Path
     stage: StagedFiles
     claims: Marks
 
@@ -38,7 +38,11 @@ class FileCommitter:
             self._sync_what_is_visible(committables)
         except OSError as error:
             # full, missing, read-only, no rights: each of these can be repaired
-            return answer_all(committables, Outcome.RETRY, f"{self.sink.path}: {error}")
+            return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
+        except TidegateError as error:
+            if not is_of_storage(error):
+                raise
+            return answer_all(committables, Outcome.RETRY, f"{error.where}: {error.found}")
         return answers
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
@@ -46,7 +50,7 @@ class FileCommitter:
             answers = [self._show(committable) for committable in committables]
             self._sync_what_is_visible(committables)
         except OSError as error:
-            return answer_all(committables, Outcome.RETRY, f"{self.sink.path}: {error}")
+            return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
         return answers
 
     def evidence(self, committable: Committable) -> Evidence:
@@ -68,6 +72,10 @@ class FileCommitter:
             if renamed:
                 self._sync_what_is_visible([committable])
         except OSError:
+            return Evidence.UNKNOWN
+        except TidegateError as error:
+            if not is_of_storage(error):
+                raise
             return Evidence.UNKNOWN
         return Evidence.PRESENT if renamed else Evidence.UNKNOWN
 
@@ -140,7 +148,7 @@ class FileCommitter:
         told = in_words(standing, attempt.sink, attempt.epoch, self.claims.position(attempt.sink))
         if standing is Standing.LATER and all(self._is_visible(committable) for committable in committables):
             return [_ALREADY for _ in committables]
-        return [_unknown(f"{self.sink.path}: {told}") for _ in committables]
+        return [_unknown(f"{self.path}: {told}") for _ in committables]
 
     def _is_visible(self, committable: Committable) -> bool:
         return not self._is_staged(committable) and all(
@@ -154,12 +162,12 @@ class FileCommitter:
     def _sync_what_is_visible(self, committables: Sequence[Committable]) -> None:
         """Make all renames durable, also those of another process, which may have died before its sync."""
         for folder in sorted({part.folder for each in committables for part in parts_of(each)} - {""}):
-            for level in (self.sink.path / folder, *(self.sink.path / folder).parents):
-                if level == self.sink.path:
+            for level in (self.path / folder, *(self.path / folder).parents):
+                if level == self.path:
                     break
                 with suppress(FileNotFoundError):  # the user has removed the folder with its files
                     sync_folder(level)
-        sync_folder(self.sink.path)
+        sync_folder(self.path)
         epoch_folder = self._epoch_folder(committables[0].attempt)
         if epoch_folder.exists():
             sync_folder(epoch_folder)
@@ -169,7 +177,7 @@ class FileCommitter:
 
     def _final(self, committable: Committable, part: AttemptPart) -> Path:
         # the suffix at staging time: the program may use another format now
-        return self.sink.path / part.folder / final_name(committable.attempt, committable.handle["suffix"], part.number)
+        return self.path / part.folder / final_name(committable.attempt, committable.handle["suffix"], part.number)
 
 
 def _unknown(detail: str) -> Answer:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Protocol
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.files.formats import CSV_WITH_HEADER, FORMATS, FormatOfFiles
+from tidegate.sinks.files.place import TargetPlace
 from tidegate.sinks.files.shape import FileShape
+from tidegate.storages.schemes import Folder
 
 
 class DeclaredFileSink(Protocol):
-    """The options of a `FileSink`. `is_url`: True if the program gives a URL instead of a path."""
+    """The options of a `FileSink`."""
 
     uid: str
-    path: Path
+    folder: Folder
+    place: TargetPlace
     shape: FileShape
-    is_url: bool
+
+
+def folder_of(path: str | os.PathLike[str]) -> Folder:
+    """The folder that a path or a URI names. Raises SETTING_VALUE for a URI of an unknown kind."""
+    folder = Folder.of(os.fspath(path))
+    return Folder.of(os.path.abspath(folder.path)) if folder.is_local else folder
 
 
 def format_of(uid: str, name: str) -> FormatOfFiles:

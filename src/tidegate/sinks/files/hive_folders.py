@@ -6,9 +6,7 @@ digits. A null and an empty text become `__HIVE_DEFAULT_PARTITION__`, which is r
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -18,6 +16,7 @@ from tidegate.sinks.arrow import columns_of
 from tidegate.sinks.row_values import rows_where
 from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.value_texts import texts_of
+from tidegate.storages.target_files import NameLimits
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
@@ -52,8 +51,8 @@ def by_folder(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[s
         start += count
 
 
-def refused_as_folders(batch: pa.RecordBatch, columns: Sequence[str], target: Path) -> Iterator[RowRefused]:
-    """Refuses rows that cannot have a folder below `target`, or whose folder's name would be read as another value.
+def refused_as_folders(batch: pa.RecordBatch, columns: Sequence[str], limits: NameLimits) -> Iterator[RowRefused]:
+    """Refuses rows that cannot have a folder below the target, or whose folder's name would be read as another value.
 
     This check comes before the commit, because a decided epoch must get its folders.
     """
@@ -62,7 +61,7 @@ def refused_as_folders(batch: pa.RecordBatch, columns: Sequence[str], target: Pa
         for row in rows_where(_compute.equal(text, NULL)):
             yield _refused(row, name, "read back", repr(NULL), "leave such rows out with where=: the name means a null")
     longest = [len(folder_name(name, None)) + _ESCAPED_BYTES * _longest(text) for name, text in texts.items()]
-    at_most = PATH_BYTES_AT_MOST - len(os.fsencode(target)) - 2 - NAME_BYTES_AT_MOST
+    at_most = limits.path_bytes - limits.root_bytes - 2 - NAME_BYTES_AT_MOST
     if max(longest) <= NAME_BYTES_AT_MOST and sum(longest) + len(longest) < at_most:
         return
     for name, text in texts.items():
@@ -70,7 +69,7 @@ def refused_as_folders(batch: pa.RecordBatch, columns: Sequence[str], target: Pa
             what = f"a folder's name ({NAME_BYTES_AT_MOST} bytes)"
             yield _refused(row, name, what, "a longer one", "partition by a hash or a prefix of the column")
     for row in _longer(_folders(batch, columns), at_most - 1):
-        what = f"a path ({PATH_BYTES_AT_MOST} bytes with a file's name)"
+        what = f"a path ({limits.path_bytes} bytes with a file's name)"
         yield _refused(row, columns[0], what, "a longer one", "partition by fewer or shorter columns")
 
 

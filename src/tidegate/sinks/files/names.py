@@ -10,10 +10,13 @@ import msgspec
 
 from tidegate.core.records import Attempt
 
+HIDDEN = ".tidegate"
+"""The folder in the target that belongs to the sinks. No reader looks into it: its name begins with a dot."""
+
 
 def hidden_in(target: Path) -> Path:
     """The folder in `target` that belongs to the sinks: stages and claims."""
-    return target / ".tidegate"
+    return target / HIDDEN
 
 
 def final_name(attempt: Attempt, suffix: str, number: int = 0) -> str:

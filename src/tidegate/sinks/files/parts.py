@@ -1,7 +1,8 @@
 """The files of one attempt, as its committable lists them.
 
 The handle of a committable holds texts only. `size_bytes` and `checksum` have one word for each file, in the order of
-the files' numbers. `folders` has one line for each file if the sink is partitioned. `suffix` ends the final names.
+the files' numbers. `folders` has one line for each file if the sink is partitioned, `tokens` one word for each file if
+the staged names need one. `suffix` ends the final names.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ CHECKSUM_UP_TO_BYTES = 64 * 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class AttemptPart:
     """One file of an attempt: its number, its folder below the target ("" for the target itself), its size and
-    checksum.
+    checksum, and the token in its staged name ("" if it has none).
     """
 
     number: int
     folder: str
     seal: Seal
+    token: str = ""
 
 
 def committable_of(attempt: Attempt, rows: int, parts: Sequence[AttemptPart], suffix: str) -> Committable:
@@ -36,6 +38,8 @@ def committable_of(attempt: Attempt, rows: int, parts: Sequence[AttemptPart], su
     }
     if any(part.folder for part in parts):
         handle["folders"] = "\n".join(part.folder for part in parts)
+    if any(part.token for part in parts):
+        handle["tokens"] = " ".join(part.token for part in parts)
     content = "\n".join([handle["checksum"], *([handle["folders"]] if "folders" in handle else [])])
     return Committable(attempt=attempt, rows=rows, digest=committable_digest(attempt, content), handle=handle)
 
@@ -45,9 +49,12 @@ def parts_of(committable: Committable) -> list[AttemptPart]:
     handle = committable.handle
     sizes, checksums = handle["size_bytes"].split(" "), handle["checksum"].split(" ")
     folders = handle["folders"].split("\n") if "folders" in handle else [""] * len(sizes)
+    tokens = handle["tokens"].split(" ") if "tokens" in handle else [""] * len(sizes)
     return [
-        AttemptPart(number, folder, Seal(int(size_bytes), checksum))
-        for number, (folder, size_bytes, checksum) in enumerate(zip(folders, sizes, checksums, strict=True))
+        AttemptPart(number, folder, Seal(int(size_bytes), checksum), token)
+        for number, (folder, size_bytes, checksum, token) in enumerate(
+            zip(folders, sizes, checksums, tokens, strict=True)
+        )
     ]
 
 

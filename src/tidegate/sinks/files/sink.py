@@ -1,10 +1,9 @@
-"""The file sink: each task stages its files in a hidden folder; the commit renames them to their final names."""
+"""The file sink: each task stages its files in a hidden folder; the commit publishes them under their final names."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 import msgspec
@@ -21,23 +20,21 @@ from tidegate.core.records import (
     Position,
     SinkIdentity,
 )
-from tidegate.disk.durable import ensure_folder
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
 from tidegate.sinks.files.check import violations_of
-from tidegate.sinks.files.committer import FileCommitter
-from tidegate.sinks.files.declared import format_of, limit_of, with_header
-from tidegate.sinks.files.described import FileTarget, probed, target_of
-from tidegate.sinks.files.names import hidden_in
+from tidegate.sinks.files.declared import folder_of, format_of, limit_of, with_header
+from tidegate.sinks.files.described import FileTarget, target_of
+from tidegate.sinks.files.local_place import LocalPlace
+from tidegate.sinks.files.place import TargetPlace
+from tidegate.sinks.files.remote_place import RemotePlace
 from tidegate.sinks.files.shape import FileShape
 from tidegate.sinks.files.transaction import FileTransaction
-from tidegate.sinks.marks import Marks
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.staging import StagedFiles
 
 
 class FileSink(TwoPhaseSink):
-    """New files in one folder, exactly once.
+    """New files in one folder, exactly once: on a disk, on HDFS (`hdfs://`, `viewfs://`) or on S3 (`s3://`).
 
     `format` is "parquet", "json" (one JSON object on each line), "csv" or "text" (one string column, one line for each
     row). With `header` each CSV file begins with the names of the columns. `partition_by` writes the rows into Hive's
@@ -52,8 +49,9 @@ class FileSink(TwoPhaseSink):
 
     The rename proves the commit: nothing else takes a staged file out of its epoch's folder. Before the first rename of
     an epoch, a claim records its transactions (`tidegate.sinks.marks`). The claim keeps a second timeline out, and
-    `position` returns it. So you may compact or remove visible files at any time. The hidden folder `.tidegate` in
-    `path` belongs to the sink.
+    `position` returns it. So you may compact or remove visible files at any time. On S3 there is no rename: the server
+    copies, and you may compact files of epochs up to the newest done one (docs/files.md). The hidden folder `.tidegate`
+    in `path` belongs to the sink.
     """
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
@@ -83,10 +81,8 @@ class FileSink(TwoPhaseSink):
             target_bytes=limit_of(uid, "target_file_bytes", target_file_bytes),
             invalid_text=option_of(InvalidText, "invalid_text", invalid_text, uid),
         )
-        self.path = Path(os.path.abspath(path))
-        self.is_url = "://" in str(path)
-        self._stage = StagedFiles(hidden_in(self.path), ".staged")
-        self._claims = Marks(hidden_in(self.path), "claim")
+        self.folder = folder_of(path)
+        self.place: TargetPlace = LocalPlace(self.folder.local()) if self.folder.is_local else RemotePlace(self.folder)
 
     # --- opened without the program --------------------------------------------------------------------------
 
@@ -106,7 +102,7 @@ class FileSink(TwoPhaseSink):
         return str(msgspec.convert(described, FileTarget))
 
     def probe(self, what: str, plan: SinkPlan) -> Sequence[Finding]:
-        return probed(self, what)
+        return self.place.probed(what)
 
     # --- before a query starts -----------------------------------------------------------------------------
 
@@ -114,44 +110,40 @@ class FileSink(TwoPhaseSink):
         return violations_of(self, plan)
 
     def open(self, plan: SinkPlan) -> None:
-        ensure_folder(self._stage.root)
+        self.place.open()
 
     def position(self, identity: SinkIdentity) -> Position | None:
         """The newest epoch with a started commit. It is at or above each finished epoch, and at or below the last
         decided one.
         """
-        return self._claims.position(identity)
+        return self.place.position(identity)
 
     # --- in a task -----------------------------------------------------------------------------------------
 
     def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
-        return self.shape.refused(batch, self.path)
+        return self.shape.refused(batch, self.place.stage.limits)
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return FileTransaction(self._stage, attempt, self.shape)
+        return FileTransaction(self.place.stage, attempt, self.shape)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return self._committer.commit(committables)
+        return self.place.committer.commit(committables)
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return self._committer.commit_straight(committables)
+        return self.place.committer.commit_straight(committables)
 
     def evidence(self, committable: Committable) -> Evidence:
-        return self._committer.evidence(committable)
-
-    @property
-    def _committer(self) -> FileCommitter:
-        return FileCommitter(self, self._stage, self._claims)
+        return self.place.committer.evidence(committable)
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
-        self._stage.clean(identity, finished_through)
+        self.place.clean(identity, finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
-        return self._stage.discard(identity, from_epoch)
+        return self.place.discard(identity, from_epoch)
 
     def forget(self, identity: SinkIdentity) -> None:
-        self._claims.forget(identity)
+        self.place.forget(identity)

@@ -1,11 +1,14 @@
-"""The transaction of the file sink, in a task: it stages files in their final format, under staging names."""
+"""The transaction of the file sink, in a task: it stages files in their final format, under staging names.
+
+Of an attempt only so many files are open at once. For one more, the file with the oldest last row is closed. Later rows
+for the same folder begin another file.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 from collections import OrderedDict
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -15,16 +18,12 @@ from tidegate.core.records import Attempt, Committable
 from tidegate.sinks.base import Transaction
 from tidegate.sinks.files.parts import AttemptPart, committable_of
 from tidegate.sinks.files.shape import FileShape
+from tidegate.sinks.files.stage import FileStage, NewStagedFile
 from tidegate.sinks.rows import RowWriter
-from tidegate.sinks.staging import Seal, StagedFiles
+from tidegate.sinks.staging import Seal
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
-
-OPEN_AT_MOST = 64
-"""Open files of one attempt. For one more, the file with the oldest last row is closed. Later rows for the same folder
-begin another file.
-"""
 
 FILES_AT_MOST = 10_000
 """Files of one attempt: the ledger lists each of them."""
@@ -37,19 +36,19 @@ _STEP_ROWS = 1_000
 
 
 class FileTransaction(Transaction):
-    """Writes one attempt's staged files. Creates nothing on disk before the first row."""
+    """Writes one attempt's staged files. Creates nothing in the stage before the first row."""
 
-    def __init__(self, stage: StagedFiles, attempt: Attempt, shape: FileShape) -> None:
+    def __init__(self, stage: FileStage, attempt: Attempt, shape: FileShape) -> None:
         self._stage = stage
         self._attempt = attempt
-        self._shape = shape
+        self._shape = shape.with_files_of(stage.file_bytes_at_most)
+        self._created: list[NewStagedFile] = []
         self._open: OrderedDict[str, _OpenStagedFile] = OrderedDict()
         self._ended: list[AttemptPart] = []
-        self._files = 0
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        refused = self._shape.refused(batch, self._stage.root.parent)
+        refused = self._shape.refused(batch, self._stage.limits)
         if refused:
             raise refused[0]
         for folder, rows in self._shape.pieces(self._shape.prepared(batch)):
@@ -62,15 +61,15 @@ class FileTransaction(Transaction):
             self._end(folder)
         if not self._ended:
             return None
-        self._stage.sync(self._attempt, self._files)
+        self._stage.sync(self._attempt, len(self._created))
         parts = sorted(self._ended, key=lambda part: part.number)
         return committable_of(self._attempt, self._rows, parts, self._shape.format.suffix)
 
     def abort(self) -> None:
         for file in self._open.values():
             file.abandon()
-        for number in range(self._files):
-            self._stage.file(self._attempt, number).unlink(missing_ok=True)
+        for staged in self._created:
+            staged.abandon()
 
     def _write(self, folder: str, rows: pa.RecordBatch) -> None:
         while rows.num_rows:
@@ -83,7 +82,8 @@ class FileTransaction(Transaction):
                 self._end(folder)
 
     def _begin(self, folder: str, schema: pa.Schema) -> _OpenStagedFile:
-        if self._files == FILES_AT_MOST:
+        number = len(self._created)
+        if number == FILES_AT_MOST:
             raise TidegateError(
                 Code.SCHEMA_MISMATCH,
                 expected=f"at most {FILES_AT_MOST} files from one task in one epoch",
@@ -92,22 +92,20 @@ class FileTransaction(Transaction):
                 next_step="repartition the rows by the columns of partition_by=, choose columns with fewer values, or "
                 "let files grow larger",
             )
-        if len(self._open) == OPEN_AT_MOST:
+        if len(self._open) == self._stage.open_at_most:
             self._end(next(iter(self._open)))
-        number, self._files = self._files, self._files + 1
         self._open[folder] = _OpenStagedFile(number, *self._create(number, schema))
         return self._open[folder]
 
     def _create(self, number: int, schema: pa.Schema) -> tuple[_MeasuredFile, RowWriter]:
-        path = self._stage.file(self._attempt, number)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # a repeated begin of the same attempt
-        file = _MeasuredFile(path)
+        staged = self._stage.create(self._attempt, number)
+        self._created.append(staged)
+        file = _MeasuredFile(staged)
         return file, self._shape.format.writer(cast("IO[bytes]", file), schema)
 
     def _end(self, folder: str) -> None:
         file = self._open[folder]
-        self._ended.append(AttemptPart(file.number, folder, file.close()))
+        self._ended.append(AttemptPart(file.number, folder, file.close(), self._created[file.number].token))
         del self._open[folder]
 
     def _let_go(self) -> None:
@@ -148,7 +146,7 @@ class _OpenStagedFile:
 
     def close(self) -> Seal:
         self.writer.close()
-        self._file.close()
+        self._file.end()
         return self._file.seal()
 
     def abandon(self) -> None:
@@ -159,9 +157,10 @@ class _OpenStagedFile:
 class _MeasuredFile(io.RawIOBase):
     """A new file that counts the bytes written through it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, file: NewStagedFile) -> None:
         super().__init__()
-        self._file = path.open("xb", buffering=0)
+        self._file = file
+        self._takes_more = True
         self._found = hashlib.sha256()
         self._size_bytes = 0
 
@@ -170,26 +169,23 @@ class _MeasuredFile(io.RawIOBase):
 
     def write(self, data: ReadableBuffer, /) -> int:
         content = memoryview(data).cast("B")
-        if not self._file.closed:
-            self._write_all(content)
+        if self._takes_more:
+            self._found.update(content)
+            self._size_bytes += content.nbytes
+            self._file.write(content)
         return content.nbytes
 
     def tell(self) -> int:
         return self._size_bytes
 
-    def close(self) -> None:
-        super().close()
+    def end(self) -> None:
+        """Close the staged file. Not in `close`, which the interpreter calls for a file that nobody needs any more."""
+        self._takes_more = False
         self._file.close()
 
     def abandon(self) -> None:
         """Abandon the file. A writer's footer goes nowhere, not even to a full disk."""
-        self._file.close()
+        self._takes_more = False
 
     def seal(self) -> Seal:
         return Seal(self._size_bytes, self._found.hexdigest())
-
-    def _write_all(self, content: memoryview) -> None:
-        self._found.update(content)
-        self._size_bytes += content.nbytes
-        while content:
-            content = content[self._file.write(content) :]

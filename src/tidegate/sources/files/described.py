@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-from tidegate.core.health import Finding, failed, ok, warn
+from tidegate.core.errors import TidegateError
+from tidegate.core.health import Finding, failed, ok
 from tidegate.sources.base import Begins, Replay, Source, Traits
 from tidegate.sources.files.globs import FileSelection, split
 from tidegate.sources.files.listing import LocalFiles
+from tidegate.sources.files.remote_listing import RemoteFiles
+from tidegate.storages.schemes import Folder
 
 
 class DescribedFiles(Source):
@@ -41,9 +44,7 @@ class DescribedFiles(Source):
         """Test whether the folder can be listed, and count its files."""
         root, patterns = split(self.path)
         if urlsplit(root).scheme not in ("", "file"):
-            return [
-                warn(what, f"{root} is not on a disk of this machine", "look at it with the tool of its file system")
-            ]
+            return [_probed(what, root, FileSelection(patterns, recursive=True))]
         folder = Path(unquote(urlsplit(root).path))
         if not folder.is_dir():
             return [failed(what, f"no folder {folder}", "put the folder back, or make it")]
@@ -52,3 +53,13 @@ class DescribedFiles(Source):
         except OSError as error:
             return [failed(what, f"{folder}: {error}", "give this user the right to read there")]
         return [ok(what, f"{len(found)} files in {self.path}")]
+
+
+def _probed(what: str, root: str, selection: FileSelection) -> Finding:
+    """One file is enough: a bucket may have millions."""
+    try:
+        folder = Folder.of(root)
+        first = next(iter(RemoteFiles(folder, root, selection).list()), None)
+    except TidegateError as error:
+        return failed(what, error.found, error.next_step)
+    return ok(what, f"{folder} can be listed, and has {'files' if first else 'no file yet'}")

@@ -37,6 +37,31 @@ class FileSelection:
     def takes(self, name: str) -> bool:
         return not self.leaves_out(name) and self.names.fullmatch(name) is not None
 
+    def selects(self, path: str) -> bool:
+        """True if the source reads the file with this path below the root."""
+        *folders, name = path.split("/")
+        return self.takes(name) and any(
+            len(folders) + 1 >= len(pattern)
+            and _match(pattern, [*folders, name])
+            and self._reads(folders[len(pattern) :])
+            for pattern in self.patterns or ((),)
+        )
+
+    def enters(self, folder: str) -> bool:
+        """True if the source may read files below the folder with this path below the root."""
+        folders = folder.split("/")
+        return any(
+            _match(pattern, folders) and self._reads(folders[len(pattern) :]) for pattern in self.patterns or ((),)
+        )
+
+    def _reads(self, folders: Sequence[str]) -> bool:
+        return all(not self.leaves_out(folder) and self.goes_into(folder) for folder in folders)
+
+
+def _match(pattern: Pattern, names: Sequence[str]) -> bool:
+    """True if the names match the pattern, level by level, as far as both go."""
+    return all(each.fullmatch(name) for each, name in zip(pattern, names, strict=False))
+
 
 def split(path: str) -> tuple[str, tuple[Pattern, ...]]:
     """Split a path into the folder above its first pattern, and the patterns below that folder.

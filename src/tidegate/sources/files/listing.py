@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -34,8 +34,14 @@ class Files(Protocol):
     on_this_clock: bool
     """Whether the times of files come from the clock of this machine."""
 
-    def list(self) -> list[SeenFile]:
-        """List all selected files. Raises OSError if a folder cannot be listed."""
+    appear_whole: bool
+    """Whether no file can be seen while it is written."""
+
+    time_unit_ns: int
+    """The unit in which the times of files are compared with those that Spark sees."""
+
+    def list(self) -> Iterable[SeenFile]:
+        """List all selected files. Raises OSError, or TidegateError, if a folder cannot be listed."""
         ...
 
     def look(self, name: str) -> SeenFile | None:
@@ -48,6 +54,10 @@ class Files(Protocol):
 
     def ends(self, name: str) -> str | None:
         """A digest of the first and last 4 KiB of a file; None if it does not exist, or if reading it is expensive."""
+        ...
+
+    def is_whole(self, name: str) -> bool:
+        """False if the file system knows that a program still writes the file."""
         ...
 
     def path(self, name: str) -> str:
@@ -78,6 +88,8 @@ class LocalFiles:
     """`Files` on a disk of this machine."""
 
     on_this_clock = True
+    appear_whole = False
+    time_unit_ns = 1_000_000  # Java's
 
     def __init__(self, root: Path, selection: FileSelection) -> None:
         self._root = str(root)
@@ -119,6 +131,9 @@ class LocalFiles:
         except (FileNotFoundError, NotADirectoryError):
             return None
         return digest.hexdigest()
+
+    def is_whole(self, name: str) -> bool:
+        return True
 
     def path(self, name: str) -> str:
         return f"file:{self._root}/{name}"

@@ -12,10 +12,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.spark_log import same_position
+from tidegate.disk.side_by_side import side_by_side
 from tidegate.sources.files.choosing import Settling, taken
 from tidegate.sources.files.listing import Files, FileStamp, SeenFile
 from tidegate.sources.files.lists import Listed, ListPosition
@@ -74,7 +76,8 @@ class FileReader:
     _reading: list[tuple[Listed, FileStamp | None]] = field(default_factory=list[tuple[Listed, FileStamp | None]])
 
     def __post_init__(self) -> None:
-        self._settling = Settling(self.options.settle_seconds, on_this_clock=self.files.on_this_clock)
+        seconds = 0.0 if self.files.appear_whole else self.options.settle_seconds
+        self._settling = Settling(seconds, on_this_clock=self.files.on_this_clock)
 
     # --- where an epoch ends -------------------------------------------------------------------------------
 
@@ -90,7 +93,8 @@ class FileReader:
         if self._idle is not None and self._idle[0] == start and now < self._idle[1]:
             return start
         settled, waiting = self._settling.settled(self._wanted(self._new()), now, self.now_ns())
-        chosen = taken(settled, self._limits())
+        chosen, unfinished = self._chosen(settled)
+        waiting += unfinished
         listed = self._listed(chosen)
         if listed:
             number = position_of(start).logOffset + 1 if start is not None else 0
@@ -103,6 +107,17 @@ class FileReader:
             return Wait(pause)
         self._idle = start, self.clock() + pause
         return start
+
+    def _chosen(self, settled: Sequence[SeenFile]) -> tuple[list[SeenFile], list[SeenFile]]:
+        """The files of the next epoch, and those that would be among them if no program still wrote them."""
+        unfinished: list[SeenFile] = []
+        while True:
+            chosen = taken(settled, self._limits())
+            found = [seen for seen in chosen if not self.files.is_whole(seen.name)]
+            if not found:
+                return chosen, unfinished
+            unfinished += found
+            settled = [seen for seen in settled if seen not in found]
 
     def _learn(self, start: str | None) -> None:
         """Adapt the pace. Spark asks for the end after `start`, so the epoch that ended at `start` is finished."""
@@ -144,10 +159,9 @@ class FileReader:
 
     def _new(self) -> list[SeenFile]:
         """The files in the folder that were not read yet, or that changed and are to be read again."""
-        listing = self.files.list()
         before, known = self._known, dict[str, tuple[int, int]]()
         unknown: list[SeenFile] = []
-        for seen in listing:
+        for seen in self.files.list():
             if before.get(seen.name) == (seen.size, seen.mtime_ns):
                 known[seen.name] = before[seen.name]
             else:
@@ -210,12 +224,14 @@ class FileReader:
 
         A file that changed since the listing is left to a later epoch.
         """
-        found: list[Listed] = []
-        for seen in files:
+
+        def listed(seen: SeenFile) -> Listed | None:
             ends = self.files.ends(seen.name)
-            if self.files.look(seen.name) == seen:
-                found.append(Listed(path=seen.name, size=seen.size, mtime_ns=seen.mtime_ns, ends=ends))
-        return found
+            if self.files.look(seen.name) != seen:
+                return None
+            return Listed(path=seen.name, size=seen.size, mtime_ns=seen.mtime_ns, ends=ends)
+
+        return [each for each in side_by_side(listed, files) if each is not None]
 
     # --- what an epoch has ---------------------------------------------------------------------------------
 
@@ -245,7 +261,7 @@ class FileReader:
 
         Others are skipped with a warning, or raise, as `lost=` says.
         """
-        wrong = {each.path: fault for each in listed if (fault := fault_of(self.files, each)) is not None}
+        wrong = self._faults(listed)
         if wrong and self.options.lost is LostFiles.REFUSE:
             raise lost(self.where, wrong)
         if wrong:
@@ -263,11 +279,12 @@ class FileReader:
         """
         of_spark = {path: (size, milliseconds) for path, size, milliseconds in found}
         wrong: dict[str, str] = {}
+        unit = self.files.time_unit_ns
         for listed, _ in self._reading:
             seen = of_spark.get(self.files.path(listed.path))
             if seen is None:
                 wrong[listed.path] = GONE
-            elif seen[1] != listed.mtime_ns // 1_000_000 or listed.size not in (None, seen[0]):
+            elif seen[1] * 1_000_000 // unit != listed.mtime_ns // unit or listed.size not in (None, seen[0]):
                 wrong[listed.path] = f"has {seen[0]} bytes now, and had {listed.size}"
         if wrong:
             raise lost_meanwhile(self.where, wrong, self.options.lost)
@@ -282,15 +299,15 @@ class FileReader:
     def verify(self) -> None:
         """Check the files after the epoch's tasks. Raises if one is missing or changed since Spark got its path."""
         reading, self._reading = self._reading, []
-        wrong: dict[str, str] = {}
-        for listed, mark in reading:
-            if mark is not None and self.files.mark(listed.path) == mark:
-                continue
-            fault = fault_of(self.files, listed)
-            if fault is not None:
-                wrong[listed.path] = fault
+        touched = [listed for listed, mark in reading if mark is None or self.files.mark(listed.path) != mark]
+        wrong = self._faults(touched)
         if wrong:
             raise lost_meanwhile(self.where, wrong, self.options.lost)
+
+    def _faults(self, listed: Sequence[Listed]) -> dict[str, str]:
+        """What is wrong with each file that is missing or changed."""
+        faults = side_by_side(partial(fault_of, self.files), listed)
+        return {each.path: fault for each, fault in zip(listed, faults, strict=True) if fault is not None}
 
     def _error(self, code: Code, expected: str, found: str, next_step: str) -> TidegateError:
         return TidegateError(code, expected=expected, found=found, where=self.where, next_step=next_step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -18,6 +19,28 @@ def qualified(session: SparkSession, path: str) -> str:
         return str(found.getFileSystem(context.hadoopConfiguration()).makeQualified(found).toUri().toString())
     except (PySparkException, Py4JError):
         return path
+
+
+def closed_files(session: SparkSession, root: str) -> Callable[[str], bool]:
+    """Whether no program writes a file below `root`, by its path with a scheme.
+
+    HDFS shows a file that is being written, as empty or in whole blocks, and its size may not change for a long time.
+    Only its NameNode tells. A mount table (viewfs) is resolved first. Any other file system says that a file is closed.
+    """
+    jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    context: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+
+    def is_closed(path: str) -> bool:
+        try:
+            conf = context.hadoopConfiguration()
+            found = jvm.org.apache.hadoop.fs.Path(path)
+            resolved = found.getFileSystem(conf).resolvePath(found)
+            system = resolved.getFileSystem(conf)
+            return str(system.getScheme()) != "hdfs" or bool(system.isFileClosed(resolved))
+        except (PySparkException, Py4JError):
+            return True  # gone, or not to be asked: the looks at the file decide
+
+    return is_closed
 
 
 def encoding_of_names(session: SparkSession) -> str:

@@ -15,13 +15,16 @@ from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
 from tidegate.sources.files.described import DescribedFiles
 from tidegate.sources.files.globs import FileSelection, expression, split
-from tidegate.sources.files.options import FileOptions, read_options
+from tidegate.sources.files.options import KEEP, FileOptions, read_options
 from tidegate.sources.files.place import FilesPlace
-from tidegate.spark.sources.file_systems import is_of_files, qualified
+from tidegate.spark.connectors import reading_options
+from tidegate.spark.sources.file_systems import closed_files, is_of_files, qualified
 from tidegate.spark.sources.opened_files import FilesBegun, OpenedFiles
 from tidegate.spark.sources.refusals import left_to_spark, not_newest, refused_by_spark, unfit_option
 from tidegate.spark.sources.source import Ground, OpenedSource, PositionedSource
 from tidegate.spark.sources.spark_source import SparkSource
+from tidegate.storages.inputs import INPUT_SCHEMES
+from tidegate.storages.schemes import Folder
 
 _WITHOUT_SCHEMA = frozenset({"text", "binaryfile"})
 """Formats whose columns are the same for all files."""
@@ -114,11 +117,17 @@ class FileSource(DescribedFiles, PositionedSource):
             raise _option("a pattern as Hadoop reads them", str(error), where) from None
         selection = FileSelection(patterns, recursive=options.recursive)
         selection = selection if names is None else FileSelection(patterns, names, options.recursive)
-        root = qualified(session, root)
-        if urlsplit(root).scheme != "file":
-            instead = f'SparkSource("{self.format}", path=...), or mount it'
-            raise left_to_spark("a path on a disk of this machine", root, where, instead)
-        return FilesPlace(root, selection, bool(patterns))
+        named = _remote(root)
+        root = qualified(session, root) if named is None else named.for_spark()
+        remote = named or _remote(root)
+        if remote is None:
+            if urlsplit(root).scheme != "file":
+                instead = f'SparkSource("{self.format}", path=...), or mount it'
+                raise left_to_spark("a path on a disk of this machine, on HDFS or on S3", root, where, instead)
+            return FilesPlace(root, selection, bool(patterns))
+        if options.after_done != KEEP:
+            raise _option(f'after_done="{KEEP}" for files that are not on a disk', options.after_done, where)
+        return FilesPlace(root, selection, bool(patterns), closed_files(session, root))
 
     def _options(self, where: str) -> FileOptions:
         is_pattern = bool(set("*?[{\\") & set(self.path))
@@ -132,19 +141,27 @@ class FileSource(DescribedFiles, PositionedSource):
         self, session: SparkSession, where: str, schema: str | StructType | None, options: FileOptions
     ) -> DataFrame:
         source = SparkSource(self.format, schema=schema)
-        source.options = {**self._for_spark(options), "path": self.path}
+        source.options = {**self._for_spark(session, options), "path": self._path_for_spark()}
         return source.read(session, where, {})
 
-    def _for_spark(self, options: FileOptions) -> dict[str, str]:
+    def _path_for_spark(self) -> str:
+        """The path with the scheme that Hadoop's file systems know."""
+        root = split(self.path)[0]
+        remote = _remote(root)
+        return self.path if remote is None else f"{remote.for_spark()}{self.path[len(root) :]}"
+
+    def _for_spark(self, session: SparkSession, options: FileOptions) -> dict[str, str]:
+        remote = _remote(split(self.path)[0])
+        reached = {} if remote is None else reading_options(session, remote)
         recursive = {"recursiveFileLookup": "true"} if options.recursive else {}
         pattern = {"pathGlobFilter": options.pattern} if options.pattern is not None else {}
-        return {**options.spark, **recursive, **pattern}
+        return {**reached, **options.spark, **recursive, **pattern}
 
     def _inferred(self, session: SparkSession, where: str, options: FileOptions) -> StructType:
         """The schema that Spark infers from the files that exist now."""
-        reader = session.read.format(self.format).options(**self._for_spark(options))
+        reader = session.read.format(self.format).options(**self._for_spark(session, options))
         try:
-            return reader.load(self.path).schema
+            return reader.load(self._path_for_spark()).schema
         except PySparkException as error:
             instead = "give the source a schema, or start when the first file is there"
             raise refused_by_spark("schema=, or files to infer it from", error, where, instead) from None
@@ -152,6 +169,16 @@ class FileSource(DescribedFiles, PositionedSource):
 
 _LOGS = frozenset({"delta", "iceberg", "hudi"})
 """Tables with a log of their own."""
+
+
+def _remote(root: str) -> Folder | None:
+    """The folder of a URI of HDFS or S3; None for any other path."""
+    if urlsplit(root).scheme.lower() not in _REMOTE:
+        return None
+    return Folder.of(root)
+
+
+_REMOTE = frozenset({"s3a", *(scheme.value for scheme in INPUT_SCHEMES)})
 
 
 def _schema_in(position: str) -> StructType | None:

@@ -133,6 +133,14 @@ class HdfsClient:
         self.forget_own(path)
         self.absent_as_none(lambda: self.patient(delete, tries=tries))
 
+    def make_folder(self, folder: str) -> None:
+        """Create a folder and those above it; no error if it is there."""
+
+        async def make() -> None:
+            await self._client.mkdirs(folder, _FOLDER_MODE, create_parent=True)
+
+        self.patient(make)
+
     def log_edit(self, folder: str) -> None:
         """Make every change of names durable that this process has seen so far.
 
@@ -162,6 +170,18 @@ class HdfsClient:
         async def read() -> bytes:
             file = await self._client.read(path)
             return await file.read_range(0, len(file))
+
+        return self.absent_as_none(lambda: self.patient(read, self._waits.transfer_seconds))
+
+    def ends(self, path: str, count: int) -> bytes | None:
+        """The first and the last `count` bytes of a file, or all of a shorter one; None if it is absent."""
+
+        async def read() -> bytes:
+            file = await self._client.read(path)
+            size = len(file)
+            begin = await file.read_range(0, min(size, count))
+            rest = min(count, size - len(begin))
+            return begin + (await file.read_range(size - rest, rest) if rest else b"")
 
         return self.absent_as_none(lambda: self.patient(read, self._waits.transfer_seconds))
 
@@ -263,6 +283,7 @@ def client_of(folder: Folder, waits: Waits) -> HdfsClient:
 _HDFS = "hdfs"
 _PANIC = "PanicException"  # of a mount table over name services of one and of more NameNodes; it cannot be imported
 _UNCHANGED = (1 << 64) - 1  # -1 for the NameNode: leaves the time of the last access as it is
+_FOLDER_MODE = 0o755
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _OWN_AT_MOST = 10_000

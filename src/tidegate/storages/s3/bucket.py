@@ -39,6 +39,8 @@ class FoundObject:
     written_at: float
     writer: str = ""
     """The token of the conditional put that wrote it; "" if it was written otherwise, or comes from a list."""
+    etag: str = ""
+    """The store's version of the content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,9 @@ class S3Bucket:
                 return None
             raise
         writer = answer.get("Metadata", {}).get(WRITER, "")
-        return FoundObject(key, answer["ContentLength"], answer["LastModified"].timestamp(), writer)
+        return FoundObject(
+            key, answer["ContentLength"], answer["LastModified"].timestamp(), writer, answer.get("ETag", "")
+        )
 
     # --- list ------------------------------------------------------------------------------------------------
 

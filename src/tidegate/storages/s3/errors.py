@@ -51,6 +51,11 @@ def is_throttled(error: Exception) -> bool:
     return _status(error) in _BUSY or _code(error) in _THROTTLED
 
 
+def is_refused_copy(error: Exception) -> bool:
+    """True if a server refuses a copy by a code that it may have for an absent source, too."""
+    return isinstance(error, ClientError) and _status(error) in _REFUSED_COPY
+
+
 def is_too_large_to_copy(error: Exception) -> bool:
     """True if an object is too large for one request that copies it (5 GB on AWS)."""
     return _code(error) in _TOO_LARGE
@@ -70,6 +75,7 @@ def s3_error(error: Exception, where: str, doing: str) -> TidegateError:
 _OF_NETWORK = (NoConnectionError, HTTPClientError, IncompleteReadError, ResponseStreamingError)
 _PRECONDITION_FAILED = 412
 _OF_SERVER = 500
+_REFUSED_COPY = frozenset({400, 404, 500})
 _FINAL = frozenset({501, 505, 507})
 _BUSY = frozenset({429, 503})
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})

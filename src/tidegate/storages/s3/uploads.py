@@ -39,11 +39,12 @@ class Upload:
     answer to its completion proves nothing (a server may answer 200 and do nothing): the object is looked at.
     """
 
-    def __init__(self, bucket: S3Bucket, key: str, doing: str) -> None:
+    def __init__(self, bucket: S3Bucket, key: str, doing: str, token: str | None = None) -> None:
+        """`token`: of this writer, in the object's metadata; a new one if it is none."""
         self._bucket = bucket
         self._key = key
         self._doing = doing
-        self._token = new_token()
+        self._token = token or new_token()
         self._rest = bytearray()
         self._size_bytes = 0
         self._parts: _SentParts | None = None

@@ -1,0 +1,163 @@
+"""The file sink on a real server of S3: its contract, lost answers to a copy, and what may be compacted when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.test_s3 import moto
+from tests.support.http_faults import UNANSWERED, Fate, HttpFaults
+from tests.support.remote_files import RemoteFilesContract, content, staged, visible
+from tests.support.s3 import S3Server, set_environment
+from tidegate.core.records import Committable, Evidence, Outcome
+from tidegate.sinks.files.sink import FileSink
+from tidegate.storages.checkpoints import open_checkpoint_files
+from tidegate.storages.opening import open_storage
+from tidegate.storages.s3 import target_files
+from tidegate.storages.s3.target_files import DIGEST
+from tidegate.storages.schemes import Folder
+from tidegate.storages.target_files import TargetFiles
+from tidegate.storages.targets import open_target_files
+from tidegate.testing.contract import IDENTITY, attempt_of, rows_from
+from tidegate.testing.target_files_contract import TargetFilesContract
+
+__all__ = ["moto"]
+
+
+class TestS3TargetFiles(TargetFilesContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, s3: S3Server) -> None:
+        self.place = s3.folder()
+
+    def open(self) -> TargetFiles:
+        return open_target_files(self.place)
+
+    def read(self, name: str) -> bytes | None:
+        return content(open_checkpoint_files(self.place), name)
+
+
+class TestFilesOnS3(RemoteFilesContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, s3: S3Server) -> None:
+        self.s3 = s3
+        self.root = s3.folder()
+
+    def test_files_may_be_compacted_up_to_the_newest_done_epoch_only(self) -> None:
+        """That epoch stands beside the claims. Before it is done, recovery copies the staged file once more."""
+        sink, committable = self.opened(), self.committed(attempt_of(epoch=4))
+        assert self.done_epoch() is None
+        self.compact()
+        assert sink.evidence(committable) is Evidence.ABSENT
+        self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
+        self.target_has(rows_from(0, 2))
+        sink.clean(IDENTITY, 4)
+        assert self.done_epoch() == 4
+        self.compact()
+        assert sink.evidence(committable) is Evidence.PRESENT
+        self.all_answer(sink.commit([committable]), Outcome.ALREADY)
+        self.target_has()
+
+    def test_a_late_clean_up_does_not_take_the_newest_done_epoch_back(self) -> None:
+        sink = self.opened()
+        for epoch in (4, 5):
+            self.committed(attempt_of(epoch=epoch))
+        sink.clean(IDENTITY, 5)
+        sink.clean(IDENTITY, 4)
+        assert self.done_epoch() == 5
+
+    def test_a_visible_object_has_its_digest_in_its_metadata(self) -> None:
+        self.committed(attempt_of())
+        (name,) = visible(self.target)
+        found = self.s3.client().head_object(Bucket=self.target.authority, Key=f"{self.target.path[1:]}/{name}")
+        assert len(found["Metadata"][DIGEST]) == 64
+
+    def test_no_object_grows_larger_than_one_request_copies(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(target_files.S3TargetFiles, "file_bytes_at_most", 10_000)
+        sink = self.opened()
+        transaction = sink.begin(attempt_of())
+        transaction.write(rows_from(0, 5_000))
+        committable = transaction.pre_commit()
+        assert committable is not None
+        self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
+        assert len(visible(self.target)) > 2
+        self.target_has(rows_from(0, 5_000))
+
+    @pytest.mark.parametrize("fate", UNANSWERED, ids=lambda each: each.name)
+    def test_a_copy_whose_answer_is_lost_is_looked_at(self, fate: Fate) -> None:
+        sink, committables = self.claimed()
+        with self.faults() as faults:
+            faults.next(fate, "PUT")
+            self.all_taken(sink.commit(committables))
+            assert faults.seen["PUT"] == 3
+        self.target_has(rows_from(0, 2), rows_from(1, 2))
+
+    def test_a_copy_that_is_confirmed_and_not_made_is_tried_again(self) -> None:
+        """A server here answers 200 and does nothing: only a look shows it."""
+        sink, committables = self.claimed()
+        with self.faults() as faults:
+            faults.next(Fate.PRETEND, "PUT")
+            outcomes = [answer.outcome for answer in sink.commit(committables)]
+            assert outcomes == [Outcome.RETRY, Outcome.RETRY]
+            self.all_taken(sink.commit(committables))
+        self.target_has(rows_from(0, 2), rows_from(1, 2))
+
+    def test_a_bucket_that_is_not_there_prevents_the_start(self) -> None:
+        sink = FileSink("numbers", "s3://no-such-bucket/out", format="json")
+        (violation,) = sink.check(self.plan())
+        assert (violation.code, violation.found.partition(" ")[0]) == ("TG-SINK-UNUSABLE", "NoSuchBucket")
+
+    def test_no_credentials_stand_in_what_is_written(self) -> None:
+        committable = self.committed(attempt_of())
+        self.opened().clean(IDENTITY, 0)
+        secrets = {self.s3.environment["AWS_SECRET_ACCESS_KEY"], self.s3.environment["AWS_ACCESS_KEY_ID"] + ":"}
+        files = open_checkpoint_files(self.target)
+        texts = [repr(committable), repr(self.make_sink().__dict__), repr(self.make_sink().describe())]
+        texts += [(content(files, each.name) or b"").decode() for each in files.list()]
+        assert not [text for text in texts for secret in secrets if secret in text]
+        assert staged(self.target) == []
+
+    def claimed(self) -> tuple[FileSink, list[Committable]]:
+        """Two prepared transactions of an epoch, which is claimed: the next writes are the copies."""
+        sink = self.make_sink()
+        sink.open(self.plan())
+        committables = [self.prepared(sink, attempt_of(task=task), rows_from(task, 2)) for task in range(2)]
+        self.place(sink).committer._claim(committables)
+        return sink, committables
+
+    def done_epoch(self) -> int | None:
+        claims = self.place(self.make_sink()).claims
+        record = open_storage(claims.root).read(f"{claims.folder(IDENTITY)}/done.json")
+        return None if record is None else json.loads(record)["epoch"]
+
+    def faults(self) -> _Faults:
+        return _Faults(self.s3)
+
+
+class _Faults(HttpFaults):
+    """Faults in front of the server, for all clients in the block."""
+
+    def __init__(self, s3: S3Server) -> None:
+        super().__init__(s3.endpoint)
+        self._variables = set_environment({**s3.environment, "AWS_ENDPOINT_URL_S3": self.endpoint})
+
+    def __enter__(self) -> _Faults:
+        super().__enter__()
+        self._variables.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._variables.__exit__(None, None, None)
+        super().__exit__(None, None, None)
+
+
+@pytest.mark.more
+class TestFilesOnMoto(RemoteFilesContract):
+    """Another server, with other answers: by its own code, in this process."""
+
+    lives_in_one_process = True
+
+    @pytest.fixture(autouse=True)
+    def _server(self, moto: Iterator[None]) -> None:
+        self.root = Folder.of("s3://moto-tests/sinks")

@@ -10,8 +10,10 @@ from pathlib import Path
 from tests.campaign.ending import closed
 from tests.campaign.report import as_json, as_text
 from tests.campaign.run import Entry, Options, run_campaign
+from tests.campaign.storages import STORAGES
 from tests.support.jvm import quick_jvms
 from tidegate.core.levels import Level
+from tidegate.storages.schemes import Scheme
 
 
 def main() -> int:
@@ -22,6 +24,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="strike no more after so many minutes")
     parser.add_argument("--level", type=Level, default=Level.EXACTLY_ONCE, help="delivery level of the job")
     parser.add_argument("--common", action="store_true", help="only kills that every level can take, to compare them")
+    parser.add_argument(
+        "--storage",
+        type=Scheme,
+        choices=list(STORAGES),
+        default=Scheme.FILE,
+        metavar="{file,hdfs,s3}",
+        help="of the checkpoints: the disk, or a server that is started for the campaign",
+    )
     parser.add_argument("--json", action="store_true", help="print all figures and the history as JSON")
     arguments = parser.parse_args()
     quick_jvms()
@@ -33,6 +43,7 @@ def main() -> int:
         minutes=arguments.minutes,
         level=arguments.level,
         common=arguments.common,
+        storage=arguments.storage,
     )
     report = run_campaign(options, _tell)
     return closed(report, as_json(report) if arguments.json else as_text(report))

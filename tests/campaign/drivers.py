@@ -24,7 +24,7 @@ from tests.campaign.places import DELIVERY, PROGRAM, Places
 BOUND_SECONDS = 120.0
 """For everything that is waited for."""
 
-_LOOK_SECONDS = 0.002
+LOOK_SECONDS = 0.002
 _ROOT = Path(__file__).parents[2]
 
 
@@ -210,7 +210,11 @@ class Stable:
 
 
 def wait_until(
-    seen: Callable[[], object], what: str, drivers: Iterable[Driver] = (), bound_seconds: float = BOUND_SECONDS
+    seen: Callable[[], object],
+    what: str,
+    drivers: Iterable[Driver] = (),
+    bound_seconds: float = BOUND_SECONDS,
+    look_seconds: float = LOOK_SECONDS,
 ) -> None:
     """Wait for observed state; there is a bound."""
     end = time.monotonic() + bound_seconds
@@ -218,7 +222,7 @@ def wait_until(
         if time.monotonic() > end:
             words = "\n".join(driver.last_words() for driver in drivers)
             raise CampaignFailed(f"not seen in {bound_seconds:g} s: {what}\n{words}")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(look_seconds)
 
 
 def pause(chance: random.Random, at_most_seconds: float) -> float:

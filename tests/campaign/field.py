@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.campaign.checker import InputRow
-from tests.campaign.drivers import CampaignFailed, Driver, Stable, wait_until
+from tests.campaign.drivers import LOOK_SECONDS, CampaignFailed, Driver, Stable, wait_until
 from tests.campaign.footprint import Footprint, footprints
 from tests.campaign.places import Places
 from tidegate.disk.strike_folder import StrikeFolder, TakenBy
@@ -24,6 +24,8 @@ _WORDS = [f"w{index}" for index in range(12)]
 _ROWS_PER_FILE = 8
 _MORE_FILES_AT_MOST = 6
 _IDLE_SECONDS = 0.3
+_REMOTE_LOOK_SECONDS = 0.1
+"""A look is some requests to the storage."""
 
 
 class Field:
@@ -37,6 +39,7 @@ class Field:
         self.strikes = StrikeFolder(places.strikes)
         self.seconds: dict[str, float] = defaultdict(float)
         self.driver = driver or self._next()
+        self._look_seconds = LOOK_SECONDS if places.job.is_local else _REMOTE_LOOK_SECONDS
         self._posted = 0
         self._went = 0
         self._began_ns = time.time_ns()
@@ -97,7 +100,7 @@ class Field:
     def go(self) -> None:
         """The driver runs the job from now on."""
         self._went = self._since()
-        self.driver.tell(do="go", checkpoints=str(self.places.checkpoints))
+        self.driver.tell(do="go", checkpoints=str(self.places.job.parent))
 
     def stop(self) -> None:
         """Stop the job cleanly, with every file through; its driver lives on."""
@@ -110,7 +113,7 @@ class Field:
         """The code with which a start of the job by `driver` is refused."""
         driver.listen()
         since = len(driver.said)
-        driver.tell(do="go", checkpoints=str(checkpoints or self.places.checkpoints))
+        driver.tell(do="go", checkpoints=str(checkpoints or self.places.job.parent))
         said = ("refused", "started", "failed")
         wait_until(lambda: any(driver.has_said(each, since) for each in said), "an answer to a start", [driver])
         answer = driver.said[since]
@@ -133,7 +136,7 @@ class Field:
                 raise CampaignFailed(f"the driver gave up, waited for: {what}\n{self.driver.last_words()}")
             return False
 
-        wait_until(seen_or_over, what, [self.driver])
+        wait_until(seen_or_over, what, [self.driver], look_seconds=self._look_seconds)
 
     def wait_gone(self, driver: Driver) -> None:
         """Wait until its Python process has ended."""
@@ -178,7 +181,7 @@ class Field:
                     raise CampaignFailed(f"not in {more} epochs: {what}\n{self.driver.last_words()}")
                 more, idle_since = more + 1, time.monotonic()
                 self.feed()
-            time.sleep(0.002)
+            time.sleep(self._look_seconds)
         return found
 
     def wait_stopped(self, name: str) -> None:

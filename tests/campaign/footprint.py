@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from tests.campaign.places import QUERIES, Places
-from tests.support.driver import numbers
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
 
 
 class Phase(Enum):
@@ -29,13 +30,23 @@ RECORDS = ("spark/offsets", "ledger/prepared", "spark/commits", "ledger/decided"
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """One query of the job, by its newest generation's folder."""
+    """One query of the job, by its newest generation's folder, which is the root of `storage`."""
 
     uid: str
-    folder: Path
+    storage: Storage
+
+    @property
+    def folder(self) -> Path:
+        """On the local disk."""
+        return Path(self.storage.where())
 
     def newest(self, record: str) -> int:
-        return max(numbers(self.folder / record), default=-1)
+        return max(self.numbers(record), default=-1)
+
+    def numbers(self, record: str) -> Sequence[int]:
+        """Those of all records: `7` and `7.2` both count as 7."""
+        heads = (name.partition(".")[0] for name in self.storage.peek_names(record))
+        return sorted({int(head) for head in heads if head.isdigit()})
 
     def complete(self) -> int:
         """The newest epoch that Spark has committed and, where there are decisions, that is done."""
@@ -43,7 +54,7 @@ class Footprint:
 
     def shows(self, record: str, epoch: int) -> bool:
         """Whether this record of `epoch` is there, of whichever run."""
-        return epoch in numbers(self.folder / record)
+        return epoch in self.numbers(record)
 
     def phases(self, epoch: int) -> frozenset[Phase]:
         """The phases in which `epoch` can be, by its files; A and B cannot be told apart from outside."""
@@ -53,27 +64,21 @@ class Footprint:
             return frozenset({Phase.E})
         if self.shows("spark/commits", epoch):
             return frozenset({Phase.D})
-        runs = numbers(self.folder / "ledger/runs")
-        if f"{epoch}.{max(runs, default=0)}" in _names(self.folder / "ledger/prepared"):
+        newest_run = max(self.numbers("ledger/runs"), default=0)
+        if f"{epoch}.{newest_run}" in self.storage.peek_names("ledger/prepared"):
             return frozenset({Phase.C})
         return frozenset({Phase.A, Phase.B})
 
     def _decides(self) -> bool:
-        return bool(_names(self.folder / "ledger/decided")) or not _names(self.folder / "spark/commits")
+        return bool(self.numbers("ledger/decided")) or not self.numbers("spark/commits")
 
 
-def footprints(places: Places, checkpoints: Path | None = None) -> list[Footprint]:
+def footprints(places: Places) -> list[Footprint]:
     """Those of the job's queries."""
     found: list[Footprint] = []
+    job = open_storage(places.job)
     for uid in QUERIES:
-        folder = places.generations(uid, checkpoints)
-        newest = max((int(name[1:]) for name in _names(folder) if name[1:].isdigit()), default=1)
-        found.append(Footprint(uid, folder / f"g{newest}"))
+        generations = job.below(f"queries/{uid}")
+        newest = max((int(name[1:]) for name in generations.folders("") if name[1:].isdigit()), default=1)
+        found.append(Footprint(uid, generations.below(f"g{newest}")))
     return found
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except FileNotFoundError:
-        return []

@@ -13,7 +13,6 @@ import os
 import select
 import socket
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -36,7 +35,7 @@ class Life:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(str(places.commands))
         self._heard = b""
-        self._jobs: dict[Path, Job] = {}
+        self._jobs: dict[str, Job] = {}
         self._session = _PROGRAM.open_session(places)
         _warm(self._session)
         self._jvm = jvm_of(self._session)
@@ -45,10 +44,10 @@ class Life:
     def live(self) -> None:
         """Do what is told until the end."""
         while (command := self._hear(None))["do"] == "go":
-            self._go(Path(command["checkpoints"]))
+            self._go(command["checkpoints"])
         self._session.stop()
 
-    def _go(self, checkpoints: Path) -> None:
+    def _go(self, checkpoints: str) -> None:
         failures = 0
         while failures < _FAILURES_AT_MOST:
             handle: JobHandle | None = None
@@ -82,7 +81,7 @@ class Life:
             return True
         return False
 
-    def _start(self, checkpoints: Path) -> JobHandle:
+    def _start(self, checkpoints: str) -> JobHandle:
         if checkpoints not in self._jobs or DELIVERY in os.environ:  # at-most-once begins where it is declared
             self._jobs[checkpoints] = _PROGRAM.build_job(self._session, self._places, checkpoints)
         handle = self._jobs[checkpoints].start()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from tidegate.storages.schemes import Folder
 
 JOB = "campaign"
 ROWS, SUMS = "rows", "sums"
@@ -12,6 +15,12 @@ QUERIES = (ROWS, SUMS)
 
 DELIVERY = "CAMPAIGN_DELIVERY"
 """The environment variable with the delivery level of the whole job; exactly-once without it."""
+
+CHECKPOINTS = "CAMPAIGN_CHECKPOINTS"
+"""The environment variable with the URI of the checkpoints; without it they are in the campaign's folder."""
+
+LEASE_SECONDS = 3
+"""The lease of a driver whose checkpoints are not on the local disk."""
 
 PROGRAM = "CAMPAIGN_PROGRAM"
 """The environment variable with the module that has `open_session` and `build_job`."""
@@ -30,6 +39,7 @@ class Places:
 
     @property
     def checkpoints(self) -> Path:
+        """Where they are on the local disk."""
         return self.root / "checkpoints"
 
     @property
@@ -62,5 +72,7 @@ class Places:
     def log(self, driver: int) -> Path:
         return self.root / "logs" / f"driver-{driver}.log"
 
-    def generations(self, query: str, checkpoints: Path | None = None) -> Path:
-        return (checkpoints or self.checkpoints) / JOB / "queries" / query
+    @property
+    def job(self) -> Folder:
+        """The job's folder, wherever the checkpoints are."""
+        return Folder.of(os.environ.get(CHECKPOINTS) or str(self.checkpoints)) / JOB

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import os
 import random
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.campaign.places import DELIVERY, JOB, ROWS, SUMS, Places
+from tests.campaign.places import DELIVERY, JOB, LEASE_SECONDS, ROWS, SUMS, Places
 from tests.campaign.tray import TraySink
 from tidegate import FileSink, FileSource, Job, SQLiteSink
+from tidegate.machine.s3a import s3a_jars
+from tidegate.storages.schemes import Scheme
 
 
 def open_session(
@@ -39,17 +40,20 @@ def open_session(
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.python.daemon.module", worker_daemon)
         .config("spark.driver.extraJavaOptions", java)
+        .config("spark.jars", _jars(places))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
     return session
 
 
-def build_job(session: SparkSession, places: Places, checkpoints: Path) -> Job:
+def build_job(session: SparkSession, places: Places, checkpoints: str) -> Job:
     """The job with its checkpoints in `checkpoints`."""
     level = os.environ.get(DELIVERY)
     settings: dict[str, Any] = {} if level is None else {"checkpointing_mode": level}
-    job = Job(JOB, spark=session, checkpointing_dir=str(checkpoints), checkpointing_interval=0, **settings)
+    if not places.job.is_local:
+        settings["lease_timeout"] = f"{LEASE_SECONDS}s"
+    job = Job(JOB, spark=session, checkpointing_dir=checkpoints, checkpointing_interval=0, **settings)
     places.database.parent.mkdir(exist_ok=True)
     lucky = F.udf(random.random, "double").asNondeterministic()
     database = str(places.database)
@@ -81,6 +85,11 @@ def build_job(session: SparkSession, places: Places, checkpoints: Path) -> Job:
         ],
     )
     return job
+
+
+def _jars(places: Places) -> str:
+    """Those that pyspark does not have, for the storage of the checkpoints."""
+    return ",".join(map(str, s3a_jars({}, print))) if places.job.scheme is Scheme.S3 else ""
 
 
 def _source(places: Places) -> FileSource:

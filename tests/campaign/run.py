@@ -15,10 +15,12 @@ from tests.campaign.ending import flaws_kept
 from tests.campaign.field import Field
 from tests.campaign.outputs import read_outputs
 from tests.campaign.places import Places
-from tests.campaign.schedule import At, Step, plan, plan_common
-from tests.campaign.situations import COMMON_PLACES, exact_places, point_of
+from tests.campaign.schedule import At, Step, plan, plan_common, plan_remote
+from tests.campaign.situations import COMMON_PLACES, exact_places, point_of, remote_places
+from tests.campaign.storages import storage_of
 from tests.campaign.striking import carry_out
 from tidegate.core.levels import Level
+from tidegate.storages.schemes import Scheme
 
 _CHECK_EVERY = 25
 _EPOCHS_AT_LEAST = 26
@@ -35,22 +37,28 @@ class Options:
     minutes: float | None = None
     level: Level = Level.EXACTLY_ONCE
     common: bool = False
+    storage: Scheme = Scheme.FILE
 
     @property
     def command(self) -> str:
         """What repeats this campaign."""
         level = "" if self.level is Level.EXACTLY_ONCE else f" --level {self.level.value}"
         common = " --common" if self.common else ""
-        return f"./dev campaign crash --kills {self.kills} --seed {self.seed}{level}{common}"
+        storage = "" if self.storage is Scheme.FILE else f" --storage {self.storage.value}"
+        return f"./dev campaign crash --kills {self.kills} --seed {self.seed}{level}{common}{storage}"
 
     def plan(self) -> list[Step]:
         """What is struck; where all levels pass, if the level is not exactly-once."""
         common = self.common or self.level is not Level.EXACTLY_ONCE
+        if self.storage is not Scheme.FILE and not common:
+            return plan_remote(self.seed, self.kills)
         return plan_common(self.seed, self.kills) if common else plan(self.seed, self.kills)
 
     def places(self) -> Sequence[str]:
         """The places that have to be passed."""
-        return COMMON_PLACES if self.common or self.level is not Level.EXACTLY_ONCE else exact_places()
+        if self.common or self.level is not Level.EXACTLY_ONCE:
+            return COMMON_PLACES
+        return exact_places() if self.storage is Scheme.FILE else remote_places()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +118,11 @@ def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequenc
     report = Report(options=options, planned=len(todo))
     places = Places(options.folder)
     level = None if options.level is Level.EXACTLY_ONCE else options.level.value
-    with flaws_kept(report) as begun, Stable(places, level=level) as stable:
+    with (
+        storage_of(options.storage, options.folder),
+        flaws_kept(report) as begun,
+        Stable(places, level=level) as stable,
+    ):
         ground = Field(places, stable, random.Random(options.seed))
         try:
             _strike_all(todo, ground, report, tell, begun)

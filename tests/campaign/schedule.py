@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tests.campaign.damage import DAMAGES
@@ -19,11 +19,16 @@ from tests.campaign.situations import (
     actions_at,
     exact_places,
     point_of,
+    remote_places,
     situation_of,
 )
 from tidegate.core.failpoints import TASK_POINTS, Action
 
-_RARE = [each for each in Situation if each not in (Situation.EPOCH, Situation.LATE, Situation.RESTART)]
+_COMMON = (Situation.EPOCH, Situation.LATE, Situation.RESTART)
+_STALLED = (
+    *("compute.before", "sync.after", "prepared.before", "prepared.after", "decision.before", "decision.after"),
+    *("commit.before", "done.before", "finished.before"),
+)
 _LATE_FROM = 20
 """Spark keeps ten entries of its log, the ledger as many, so that the first goes after some epochs more."""
 
@@ -76,6 +81,22 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """The driver stands still at a failpoint for longer than its lease. The next one takes over and goes on; then the
+    first one wakes up. For a lease that is not a lock.
+
+    `jvm_too`: its JVM stands still as well; else the JVM may go on to write.
+    """
+
+    place: str
+    jvm_too: bool
+
+    def __str__(self) -> str:
+        jvm = " and its JVM" if self.jvm_too else ""
+        return f"stop the driver{jvm} at {self.place} until the next one has taken over"
+
+
+@dataclass(frozen=True, slots=True)
 class Damage:
     """Something happens to Spark's log of one query between two runs."""
 
@@ -96,7 +117,7 @@ class Scenario:
         return self.name
 
 
-Step: TypeAlias = At | Kill | Pause | Damage | Scenario
+Step: TypeAlias = At | Kill | Pause | Stall | Damage | Scenario
 
 
 def kills_in(steps: Sequence[Step]) -> int:
@@ -111,6 +132,25 @@ def plan_common(seed: int, kills: int) -> list[Step]:
     steps: list[Step] = [*struck, *(_kill(chance) for _ in range(kills - len(struck)))]
     chance.shuffle(steps)
     return steps
+
+
+def plan_remote(seed: int, kills: int) -> list[Step]:
+    """`kills` kills, a quarter as many errors, an eighth as many pauses and a quarter as many stalls: what needs no
+    hand in the files of the checkpoint."""
+    chance = random.Random(seed)
+    places = remote_places()
+    crashes = [At(place, Action.CRASH, _jvm_too(chance, place), _in_recovery(chance, place)) for place in places]
+    struck = crashes if kills >= len(crashes) else _sample(chance, crashes, (kills + 1) // 2)
+    errors = [At(place, action) for place in places for action in actions_at(place) if action is not Action.CRASH]
+    steps: list[Step] = [
+        *struck,
+        *(_kill(chance) for _ in range(kills - len(struck))),
+        *chance.sample(errors, min(len(errors), kills // 4)),
+        *(replace(_pause(chance), beside=False) for _ in range(max(1, kills // 8))),
+        *(Stall(chance.choice(_STALLED), chance.random() < 0.5) for _ in range(max(2, kills // 4))),
+    ]
+    chance.shuffle(steps)
+    return _late_ones_last(steps)
 
 
 def plan(seed: int, kills: int) -> list[Step]:
@@ -154,7 +194,10 @@ def _in_recovery(chance: random.Random, place: str) -> bool:
 def _sample(chance: random.Random, all_of_them: list[At], count: int) -> list[At]:
     """One of each rare situation first, then whatever comes."""
     shuffled = chance.sample(all_of_them, len(all_of_them))
-    rare = [next(each for each in shuffled if situation_of(each.place) is situation) for situation in _RARE]
+    situations = {situation_of(each.place) for each in shuffled} - set(_COMMON)
+    rare = [
+        next(each for each in shuffled if situation_of(each.place) is rare) for rare in Situation if rare in situations
+    ]
     rest = [each for each in shuffled if each not in rare and situation_of(each.place) is not Situation.LATE]
     return [*rare, *rest][: max(count, 0)]
 

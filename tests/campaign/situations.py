@@ -89,6 +89,17 @@ def exact_places() -> list[str]:
     return [f"{point}.{when}" for point in points for when in ("before", "after")] + list(TASK_POINTS)
 
 
+def remote_places() -> list[str]:
+    """Those of them that come about with the checkpoint on another storage: no hand changes its files, and a lease
+    without locks does not prove that the older runs are dead."""
+    left_out = {"recover.dropped", "recover.discarded"}
+    places = [place for place in exact_places() if situation_of(place) not in _BY_HAND]
+    return [place for place in places if point_of(place) not in left_out]
+
+
+_BY_HAND = (Situation.DAMAGED, Situation.LEFT_OVER, Situation.COMES_BACK, Situation.TAKEOVER)
+
+
 def actions_at(place: str) -> list[Action]:
     """kill -9, and an error: before the effect it is not done, after it its answer is lost. In a task both."""
     if place in TASK_POINTS:

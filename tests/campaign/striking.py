@@ -13,13 +13,17 @@ from tests.campaign.field import Field
 from tests.campaign.footprint import Phase
 from tests.campaign.places import QUERIES
 from tests.campaign.scenarios import SCENARIOS
-from tests.campaign.schedule import At, Damage, Kill, Pause, Scenario, Step
+from tests.campaign.schedule import At, Damage, Kill, Pause, Scenario, Stall, Step
 from tests.campaign.situations import Situation, phase_of, situation_of
+from tidegate.core.errors import Code
 from tidegate.core.failpoints import TASK_POINTS, Action
 
 _MOMENT_SECONDS = 0.05
 _STILL_SECONDS = 0.4
 _WAYS_TO_FAIL = ["compute.before=error", "prepared.after=acklost", "decision.after=acklost", "commit.after=acklost"]
+_SUPERSEDED = {Code.LEASE_LOST.label, Code.RUN_SUPERSEDED.label}
+"""With these a driver ends whose job another one runs."""
+_BEHIND_A_STALL = 2
 _MANY = 14
 """Epochs after which every record of an older one has gone: Spark keeps ten."""
 
@@ -48,6 +52,8 @@ def carry_out(step: Step, field: Field) -> Struck:
             return _kill(step, field)
         case Pause():
             return _pause(step, field)
+        case Stall():
+            return _stall(step, field)
         case Damage():
             with field.between_runs():
                 DAMAGES[step.name](field.query(step.query))
@@ -242,6 +248,30 @@ def _pause(step: Pause, field: Field) -> Struck:
     finally:
         driver.send(signal.SIGCONT, victim)
     return Struck(found, f"{step.target.value} stopped", killed=False)
+
+
+def _stall(step: Stall, field: Field) -> Struck:
+    """The first driver must end by itself when it wakes up. What it did meanwhile or later is seen in the records."""
+    field.wait_running()
+    stalled = field.driver
+    since = len(stalled.said)
+    name = field.post(f"{step.place}@{field.newest + 1}=pause")
+    field.feed()
+    field.wait_stopped(name)
+    if step.jvm_too:
+        stalled.send(signal.SIGSTOP, stalled.jvm)
+    with field.timed("until a stalled driver was replaced"):
+        field.start_next()
+        field.feed_slowly(_BEHIND_A_STALL)
+    stalled.send(signal.SIGCONT, stalled.jvm, stalled.process)
+    ended = ("refused", "failed")
+    wait_until(lambda: any(stalled.has_said(each, since) for each in ended), "the end of a stalled driver", [stalled])
+    answer = next(each for each in stalled.said[since:] if each["event"] in ended)
+    if answer["code"] not in _SUPERSEDED:
+        raise CampaignFailed(f"a stalled driver that was replaced: {answer}\n{stalled.last_words()}")
+    pause(field.chance, _STILL_SECONDS)
+    stalled.kill_all()
+    return Struck(phase_of(step.place), "driver stalled", killed=False)
 
 
 def _go_to(step: Kill | Pause, field: Field) -> Callable[[], Phase]:

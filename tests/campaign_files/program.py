@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -29,11 +28,11 @@ def open_session(places: Places) -> SparkSession:
     return program.open_session(places)
 
 
-def build_job(session: SparkSession, places: Places, checkpoints: Path) -> Job:
+def build_job(session: SparkSession, places: Places, checkpoints: str) -> Job:
     """The job with its checkpoints in `checkpoints`, as the scene wants it now."""
     scene = Scene.load(places)
     planted.plant(scene.planted)
-    job = Job(JOB, spark=session, checkpointing_dir=str(checkpoints), checkpointing_interval=0)
+    job = Job(JOB, spark=session, checkpointing_dir=checkpoints, checkpointing_interval=0)
     places.database.parent.mkdir(exist_ok=True)
     files = job.source("files", _source(places, scene))
     rows = files.select(

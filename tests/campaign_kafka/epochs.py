@@ -9,7 +9,6 @@ from pathlib import Path
 from tests.campaign.footprint import footprints
 from tests.campaign.places import QUERIES, Places
 from tests.campaign_kafka.checker import Cuts
-from tests.support.driver import numbers
 
 _LOOK_SECONDS = 0.1
 
@@ -56,7 +55,7 @@ class Epochs:
     def _look(self) -> None:
         for query in footprints(self._places):
             known = self._ends[query.uid]
-            for epoch in numbers(query.folder / "ledger" / "done"):
+            for epoch in query.numbers("ledger/done"):
                 if epoch not in known and (ends := self._read(query.folder / "spark" / "offsets" / str(epoch))):
                     known[epoch] = ends
 

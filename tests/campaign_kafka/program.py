@@ -9,7 +9,6 @@ Python draws a mark each time a row is computed: rows of two evaluations of one 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,11 +34,11 @@ def open_session(places: Places) -> SparkSession:
     return program.open_session(places, shuffle_partitions=PARTITIONS, worker_daemon=daemon)
 
 
-def build_job(session: SparkSession, places: Places, checkpoints: Path) -> Job:
+def build_job(session: SparkSession, places: Places, checkpoints: str) -> Job:
     """The job with its checkpoints in `checkpoints`."""
     scene = Scene.load(places)
     places.database.parent.mkdir(exist_ok=True)
-    job = Job(JOB, spark=session, checkpointing_dir=str(checkpoints), checkpointing_interval=0)
+    job = Job(JOB, spark=session, checkpointing_dir=checkpoints, checkpointing_interval=0)
     job.query(
         ROWS,
         _marked(_records(job, "rows-in", scene), "number"),

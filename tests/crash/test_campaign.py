@@ -23,6 +23,7 @@ from tests.campaign.scenarios import SCENARIOS
 from tests.campaign.schedule import At, Damage, Kill, Pause, Scenario, Step, kills_in
 from tests.support.today import sampled
 from tidegate.core.failpoints import Action
+from tidegate.storages.schemes import Scheme
 
 SEED = 7
 
@@ -86,6 +87,15 @@ def test_strikes_in_every_phase_lose_and_repeat_nothing(tmp_path: Path, capsys: 
     assert len(history) == len(steps)
     assert {each.phase for each in history if each.killed} >= {phase.name for phase in Phase} - {"S"}
     assert (report.records > 0, report.aborted > 0, report.redone > 0) == (True, True, True)
+
+
+@pytest.mark.more
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("storage", [Scheme.HDFS, Scheme.S3], ids=lambda scheme: scheme.value)
+def test_strikes_on_another_storage_lose_and_repeat_nothing(tmp_path: Path, storage: Scheme) -> None:
+    report = run_campaign(Options(folder=tmp_path, kills=12, seed=SEED, storage=storage), lambda _: None)
+    assert flaws(report) == []
+    assert (report.kills, report.found) == (12, dict.fromkeys(report.found, 0))
 
 
 def struck(folder: Path, steps: list[Step], capsys: pytest.CaptureFixture[str]) -> tuple[Report, list[Entry]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.campaign.footprint import Phase
-from tests.campaign.schedule import At, kills_in, plan, plan_common
+from tests.campaign.schedule import At, Stall, kills_in, plan, plan_common, plan_remote
 from tests.campaign.situations import (
     COMMON_PLACES,
     OF_OTHER_JOBS,
@@ -13,6 +13,7 @@ from tests.campaign.situations import (
     actions_at,
     exact_places,
     phase_of,
+    remote_places,
     situation_of,
 )
 from tidegate.core.failpoints import AFTER_SOMETHING, POINTS, RESTORE_POINTS
@@ -24,7 +25,7 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 
 @pytest.mark.parametrize("kills", [20, 60, 300])
 def test_it_has_as_many_kills_as_were_asked_for(kills: int) -> None:
-    assert kills_in(plan(1, kills)) == kills_in(plan_common(1, kills)) == kills
+    assert kills_in(plan(1, kills)) == kills_in(plan_common(1, kills)) == kills_in(plan_remote(1, kills)) == kills
 
 
 def test_a_large_plan_has_every_action_at_every_place() -> None:
@@ -35,6 +36,15 @@ def test_a_large_plan_has_every_action_at_every_place() -> None:
 def test_a_small_plan_has_every_rare_situation() -> None:
     rare = {situation_of(step.place) for step in plan(3, 20) if isinstance(step, At)}
     assert set(Situation) - rare <= {Situation.EPOCH, Situation.LATE, Situation.RESTART}
+
+
+def test_a_plan_for_another_storage_passes_what_can_be_passed_there_and_lets_drivers_be_replaced() -> None:
+    steps = plan_remote(3, 60)
+    assert {step.place for step in steps if isinstance(step, At)} >= set(remote_places())
+    assert {step.jvm_too for step in steps if isinstance(step, Stall)} == {True, False}
+    small = {situation_of(step.place) for step in plan_remote(3, 12) if isinstance(step, At)}
+    assert Situation.LOSES in small
+    assert Situation.DAMAGED not in small
 
 
 def test_every_registered_place_belongs_to_some_level_and_has_a_phase() -> None:

@@ -31,7 +31,35 @@ def test_a_job_on_yarn_is_exact_when_its_driver_is_killed(
     StrikeFolder(tmp_path / "strikes").post("once", "prepared.before@1=crash")
     with Driver(COMMAND, *run, log=log) as driver:
         assert driver.wait() == 0, f"{driver.tail()}\n{yarn.logs()}"
-    assert sorted(int(row["number"]) for row in rows_of(broker, copies)) == list(range(NUMBERS))
     newest = max(each["id"] for each in yarn.applications())
     assert operate.open(checkpoints, "cluster").runs_on_yarn(newest)
+    is_exact(broker, copies, counts)
+
+
+@pytest.mark.more
+@pytest.mark.timeout(600)
+def test_a_driver_inside_yarn_that_is_killed_is_started_again_by_yarn(
+    yarn: YarnServer, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Submitted as with Flink; the application is followed until its end."""
+    for name, value in yarn.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TIDEGATE_TESTING", "1")
+    monkeypatch.setenv("TIDEGATE_STRIKES", str(tmp_path / "strikes"))
+    StrikeFolder(tmp_path / "strikes").post("once", "prepared.before@1=crash")
+    numbers, copies, counts = (make_topic(broker.servers, 2) for _ in range(3))
+    produce(broker.servers, numbers, [TopicRecord(str(number).encode()) for number in range(NUMBERS)])
+    checkpoints = f"{yarn.hdfs.uri}/{tmp_path.name}"
+    line = ("run-application", "-t", "yarn-application", "-Dstate.backend=rocksdb", "-c", "Main", str(PROGRAM))
+    with Driver(COMMAND, *line, broker.servers, numbers, copies, counts, checkpoints, log=tmp_path / "log") as driver:
+        assert driver.wait(500) == 0, f"{driver.tail()}\n{yarn.logs()}"
+    assert StrikeFolder(tmp_path / "strikes").taken_by("once") is not None
+    newest = max(each["id"] for each in yarn.applications())
+    assert f"{newest}: ended: SUCCEEDED" in driver.tail()
+    assert operate.open(checkpoints, "cluster").runs_on_yarn(newest)
+    is_exact(broker, copies, counts)
+
+
+def is_exact(broker: Broker, copies: str, counts: str) -> None:
+    assert sorted(int(row["number"]) for row in rows_of(broker, copies)) == list(range(NUMBERS))
     assert counts_of(rows_of(broker, counts)) == {str(digit): NUMBERS // 10 for digit in range(10)}

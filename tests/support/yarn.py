@@ -62,7 +62,12 @@ class YarnServer:
     @property
     def environment(self) -> Mapping[str, str]:
         """What a program needs: where YARN is, and small containers that start quickly, with the tests' own Python."""
-        return {"HADOOP_CONF_DIR": str(self.conf), "SPARK_CONF_DIR": str(self.conf), "PYSPARK_PYTHON": sys.executable}
+        return {
+            "HADOOP_CONF_DIR": str(self.conf),
+            "SPARK_CONF_DIR": str(self.conf),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
 
     def start(self) -> None:
         """Return when the ResourceManager knows its node."""
@@ -134,9 +139,9 @@ class YarnServer:
                 f"{node}.env-whitelist": "JAVA_HOME,PATH,HADOOP_CONF_DIR",
             },
         )
+        path = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
         quick = {
             "spark.yarn.jars": f"local:{self._spark}/jars/*",
-            "spark.driver.host": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.executor.instances": "1",
@@ -148,7 +153,10 @@ class YarnServer:
             "spark.yarn.am.waitTime": "100s",
             "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
             "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
-            "spark.executorEnv.PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+            "spark.executorEnv.PYTHONPATH": path,
+            "spark.yarn.appMasterEnv.PYTHONPATH": path,
+            "spark.driver.memory": "512m",
+            "spark.driver.extraJavaOptions": _QUICK,
             "spark.locality.wait": "0s",
         }
         text = "".join(f"{name} {value}\n" for name, value in quick.items())

@@ -15,6 +15,7 @@ from tidegate.cli.flink_forms import FORMS, answer_to
 from tidegate.cli.run import exit_of
 from tidegate.core.fingerprints import Allowed
 from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE
+from tidegate.submit.submission import Submission
 from tidegate.supervise.outcomes import JobEnd, JobOutcome
 
 
@@ -104,7 +105,7 @@ def test_a_cluster_and_an_entry_class_are_answered_and_the_program_runs(
     ("arguments", "master"),
     [
         (["-yid", "application_1_2"], "--master yarn"),
-        (["-t", "yarn-application", "-c", "Main"], "--master yarn"),
+        (["-t", "yarn-session", "-c", "Main"], "--master yarn"),
         (["--master", "local[2]", "-yid", "application_1_2"], "--master 'local[2]'"),
         (["-c", "Main"], ""),
     ],
@@ -120,6 +121,28 @@ def test_where_there_is_yarn_its_options_name_the_master(
     code, output = invoke("run", *arguments, "-s", "savepoints/one", "app.py")
     assert (code, started) == (0, [["app.py"]]), output
     assert environments[0].get("PYSPARK_SUBMIT_ARGS", "").removesuffix(" pyspark-shell") == master
+
+
+@pytest.mark.parametrize(
+    ("arguments", "waits"),
+    [
+        (["run-application", "-d", "-t", "yarn-application", "-Dstate.backend=rocksdb", "-c", "Main"], False),
+        (["run", "--master", "yarn", "--deploy-mode", "cluster"], True),
+    ],
+)
+def test_a_program_for_the_inside_of_yarn_is_submitted(
+    started: list[object], monkeypatch: pytest.MonkeyPatch, arguments: list[str], waits: bool
+):
+    submitted: list[object] = []
+
+    def submit(submission: Submission, program: list[str], *_: object, waits: bool) -> int:
+        submitted.extend([submission.master, program, waits])
+        return 0
+
+    monkeypatch.setattr(run_command, "run_in_cluster", submit)
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop/conf")
+    code, output = invoke(*arguments, "-s", "savepoints/one", "app.py", "--port")
+    assert (code, submitted, started) == (0, ["yarn", ["app.py", "--port"], waits], []), output
 
 
 def test_a_jar_is_refused_with_the_line_to_type(started: list[object]):

@@ -15,17 +15,20 @@ YARN_FOUND_BY = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 _FOUND = "the option does nothing: the job is found by its name or its id"
 _HERE = f"{YARN_FOUND_BY[0]} is not set, and the option does nothing: Spark computes where the program's session does"
-_ON_YARN = "Spark starts an application of its own for the job: --master yarn"
+_ON_YARN = "Spark starts an application of its own for the job, with --master yarn"
 _CLASS = "a Python program has no entry class, and the option does nothing"
 
 _APPLICATION = ("-yid", "--yarnapplicationId")
 _TARGET = ("-t", "--target")
 _ENTRY = ("-c", "--class")
+_INSIDE = ("yarn-application", "yarn-per-job")
+"""The targets whose driver runs inside YARN."""
+
 _OF_YARN = "yarn.application.id="
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ClusterOption:
     """An option that was taken off: its name, its value, and its text in the command line."""
 
     name: str
@@ -38,7 +41,7 @@ class CommandLine:
     """A command line without these options."""
 
     args: list[str]
-    taken: list[Taken]
+    taken: list[ClusterOption]
 
     @property
     def application(self) -> str:
@@ -64,10 +67,13 @@ def of_a_start(args: Sequence[str], with_value: Collection[str], environment: Ma
     answer = _ON_YARN if on_yarn else _HERE
     _note((each.text, _CLASS if each.name in _ENTRY else answer) for each in line.taken)
     named = any(_is_yarn(each) for each in line.taken)
-    return ["--master", "yarn", *line.args] if on_yarn and named and "--master" not in line.args else line.args
+    if not on_yarn or not named or "--master" in line.args:
+        return line.args
+    inside = any(each.name in _TARGET and each.value in _INSIDE for each in line.taken)
+    return ["--master", "yarn", *(["--deploy-mode", "cluster"] if inside else []), *line.args]
 
 
-def _is_yarn(taken: Taken) -> bool:
+def _is_yarn(taken: ClusterOption) -> bool:
     return taken.name in _APPLICATION or (taken.name in _TARGET and taken.value.startswith("yarn"))
 
 
@@ -81,12 +87,12 @@ def _taken_off(args: Sequence[str], options: Sequence[str], with_value: Collecti
         name, is_joined, value = each.partition("=")
         if name in options:
             value = value if is_joined else rest.pop(0) if rest else ""
-            line.taken.append(Taken(name, value, f"{name} {value}"))
+            line.taken.append(ClusterOption(name, value, f"{name} {value}"))
         elif each[:2] in options and len(each) > 2 and each[1] != "-":
-            line.taken.append(Taken(each[:2], each[2:], each))
+            line.taken.append(ClusterOption(each[:2], each[2:], each))
         elif not with_value and (each.startswith(f"-D{_OF_YARN}") or (each == "-D" and _is_of_yarn(rest))):
             text = rest.pop(0) if each == "-D" else each[2:]
-            line.taken.append(Taken(_APPLICATION[0], text.removeprefix(_OF_YARN), f"-D {text}"))
+            line.taken.append(ClusterOption(_APPLICATION[0], text.removeprefix(_OF_YARN), f"-D {text}"))
         else:
             line.args.append(each)
             if each in with_value and rest:

@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 
 from tidegate import operate
 from tidegate.cli.cluster_options import of_a_start
+from tidegate.cli.cluster_run import run_in_cluster
 from tidegate.cli.common import Dir, Json, Overrides, Printed, print_json, printed_as
 from tidegate.cli.detached import Detached, LogHome, detach
 from tidegate.cli.exits import Exit
@@ -150,10 +151,14 @@ def run(
     if restore is not None:
         environment[RESTORE_VARIABLE] = msgspec.json.encode(restore).decode()
     settings = _settings(environment)
-    environment.update(_submission(master, deploy_mode, archives, conf).environment(environment))
+    cluster = _submission(master, deploy_mode, archives, conf)
     choice = LogChoice(log_format, log_level)
     environment.update(choice.environment())
     program = [app, *(arguments or [])]
+    if deploy_mode is DeployMode.CLUSTER:
+        shown = printed_as(as_json)
+        raise typer.Exit(run_in_cluster(cluster, program, settings, environment, shown, waits=not detached))
+    environment.update(cluster.environment(environment))
     if detached:
         _run_detached(program, settings, environment, choice, log_file, printed_as(as_json))
     else:

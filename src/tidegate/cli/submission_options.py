@@ -18,7 +18,8 @@ MasterOption = Annotated[
     ),
 ]
 DeployModeOption = Annotated[
-    DeployMode, typer.Option("--deploy-mode", help="Where the driver runs: `client` is this machine.")
+    DeployMode,
+    typer.Option("--deploy-mode", help="Where the driver runs: `client` is this machine, `cluster` is YARN."),
 ]
 ArchivesOption = Annotated[
     str | None,

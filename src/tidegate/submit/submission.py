@@ -60,13 +60,14 @@ def submission(master: str | None, mode: DeployMode, archives: str | None, conf:
     for setting in conf:
         if "=" not in setting:
             raise _wrong("KEY=VALUE", setting, "--conf")
-    if mode is DeployMode.CLUSTER:
+    if mode is DeployMode.CLUSTER and Master.of(master or "") is not Master.YARN:
         raise TidegateError(
             Code.OPTION_UNKNOWN,
-            expected="--deploy-mode client: the driver runs where this command runs",
+            expected="--deploy-mode client, where the driver runs here; or --master yarn",
             found=f"--deploy-mode cluster, with master {master or 'of the program'}",
             where="--deploy-mode",
-            next_step="run the command on a machine that stays, or start the program there with spark-submit",
+            next_step="leave it out, and run the command on a machine that stays: on other clusters Spark starts no"
+            " Python driver",
         )
     return Submission(master or "", archives or "", conf)
 

@@ -1,0 +1,112 @@
+"""A driver inside YARN: the command of `spark-submit`, its settings, and what it says of the application."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidegate.settings.config import Settings
+from tidegate.settings.kinds import RestartStrategy
+from tidegate.submit.executor_environment import HANDED_ON, executor_settings
+from tidegate.submit.in_cluster import TOLD
+from tidegate.submit.submission import Submission
+
+_MASTER_ENVIRONMENT = "spark.yarn.appMasterEnv."
+_OF_TIDEGATE = "TIDEGATE_"
+_PYTHON = "PYSPARK_PYTHON"
+_FIRST_FILE = Path(__file__).with_name("in_cluster.py")
+_SUBMITTED = re.compile(r"Submitted application (application_\d+_\d+)")
+_STATE = re.compile(r"Application report for (application_\d+_\d+) \(state: (\w+)\)")
+_FINAL = re.compile(r"final status: (\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationNews:
+    """A line of `spark-submit` that tells something new of the application."""
+
+    application: str = ""
+    state: str = ""
+    final: str = ""
+
+
+def settings_of(
+    submission: Submission, settings: Settings, environment: Mapping[str, str], *, waits: bool
+) -> dict[str, str]:
+    """Spark's settings for the application, which Spark reads from a file: no other process sees them.
+
+    `environment`: that of the driver; it gets the variables of the storages, and those of tidegate. `waits`: True if
+    the command ends with the application.
+    """
+    told = {name: value for name, value in environment.items() if name.startswith(_OF_TIDEGATE)}
+    variables = {name: environment[name] for name in HANDED_ON if environment.get(name)}
+    return {
+        **executor_settings(environment),
+        **{f"{_MASTER_ENVIRONMENT}{name}": value for name, value in variables.items()},
+        f"{_MASTER_ENVIRONMENT}{TOLD}": base64.b64encode(json.dumps(told).encode()).decode(),
+        "spark.yarn.submit.waitAppCompletion": str(waits).lower(),
+        **attempts_of(settings),
+        **{name: value for name, _, value in (setting.partition("=") for setting in submission.conf)},
+    }
+
+
+def attempts_of(settings: Settings) -> dict[str, str]:
+    """How often YARN starts the driver, which it limits itself (`yarn.resourcemanager.am.max-attempts`).
+
+    A strategy with a number of restarts gives it. For the others YARN counts only the failures of the last hour.
+    """
+    match settings.restart_strategy:
+        case RestartStrategy.NONE:
+            return {"spark.yarn.maxAppAttempts": "1"}
+        case RestartStrategy.FIXED_DELAY:
+            return {"spark.yarn.maxAppAttempts": str(settings.restart_fixed_delay_attempts + 1)}
+        case RestartStrategy.FAILURE_RATE | RestartStrategy.EXPONENTIAL_DELAY:
+            return {"spark.yarn.am.attemptFailuresValidityInterval": "1h"}
+
+
+def command_of(submission: Submission, properties: Path, program: Sequence[str]) -> list[str]:
+    """The command that submits the program: its file goes with it, its modules go by `spark.submit.pyFiles`."""
+    app, *arguments = program
+    archives = ["--archives", submission.archives] if submission.archives else []
+    where = ["--master", submission.master, "--deploy-mode", "cluster", "--name", Path(app).stem]
+    known = ["--properties-file", str(properties), "--load-spark-defaults"]
+    return [*_spark_submit(), *where, *known, *archives, "--files", app, str(_FIRST_FILE), Path(app).name, *arguments]
+
+
+def environment_of(submission: Submission, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of `spark-submit`: the driver and the executors run this Python, if no other one is named."""
+    names = any(each.startswith("spark.pyspark.") for each in submission.conf)
+    return dict(environment) if names else {_PYTHON: sys.executable, **environment}
+
+
+def news_in(lines: Iterator[str]) -> Iterator[ApplicationNews]:
+    """What these lines of `spark-submit` tell, each once."""
+    before: ApplicationNews | None = None
+    for line in lines:
+        news = _news_of(line)
+        if news is not None and news != before:
+            before = news
+            yield news
+
+
+def _news_of(line: str) -> ApplicationNews | None:
+    if (submitted := _SUBMITTED.search(line)) is not None:
+        return ApplicationNews(application=submitted[1])
+    if (state := _STATE.search(line)) is not None:
+        return ApplicationNews(application=state[1], state=state[2])
+    if (final := _FINAL.search(line)) is not None and final[1] != "UNDEFINED":
+        return ApplicationNews(final=final[1])
+    return None
+
+
+def _spark_submit() -> list[str]:
+    home = os.environ.get("SPARK_HOME")
+    spec = None if home else find_spec("pyspark")
+    places = [home] if home else [] if spec is None else list(spec.submodule_search_locations or [])
+    return [str(Path(places[0], "bin", "spark-submit"))] if places else ["spark-submit"]

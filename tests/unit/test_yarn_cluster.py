@@ -1,0 +1,83 @@
+"""A driver inside YARN: what it is told, how often YARN starts it, what spark-submit says of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidegate.settings.reading import read_settings
+from tidegate.submit import in_cluster
+from tidegate.submit.submission import Submission
+from tidegate.submit.yarn_cluster import ApplicationNews, attempts_of, command_of, news_in, settings_of
+
+YARN = Submission("yarn", "env.tar.gz#environment", ("spark.yarn.queue=night",))
+SAID = """\
+26/11/26 12:07:01 INFO Client: Submitting application application_1_7 to ResourceManager
+26/11/26 12:07:01 INFO YarnClientImpl: Submitted application application_1_7
+26/11/26 12:07:02 INFO Client: Application report for application_1_7 (state: ACCEPTED)
+     final status: UNDEFINED
+26/11/26 12:07:03 INFO Client: Application report for application_1_7 (state: ACCEPTED)
+26/11/26 12:07:09 INFO Client: Application report for application_1_7 (state: RUNNING)
+26/11/26 12:08:09 INFO Client: Application report for application_1_7 (state: FINISHED)
+     final status: SUCCEEDED
+"""
+
+
+def test_the_driver_is_told_what_the_command_was_and_no_command_line_shows_it(tmp_path: Path) -> None:
+    environment = {"TIDEGATE_OVERRIDES": '["a=$b \\"c\\""]', "AWS_SECRET_ACCESS_KEY": "secret", "HOME": "/root"}
+    given = settings_of(YARN, read_settings({}, {}), environment, waits=False)
+    told = given["spark.yarn.appMasterEnv.TIDEGATE_TOLD"]
+    assert not set(told) & set("\"'$`\\ ")
+    assert given["spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY"] == "secret"
+    assert (given["spark.yarn.queue"], given["spark.yarn.submit.waitAppCompletion"]) == ("night", "false")
+    command = command_of(YARN, tmp_path / "spark.conf", ["programs/words.py", "--since", "2024"])
+    assert not any("secret" in word for word in command)
+    assert command[-4:] == [in_cluster.__file__, "words.py", "--since", "2024"]
+    assert command[command.index("--files") + 1] == "programs/words.py"
+
+    (tmp_path / "words.py").write_text(
+        "import json, os, sys; print(json.dumps([sys.argv, __name__, dict(os.environ)]))"
+    )
+    started = subprocess.run(
+        [sys.executable, in_cluster.__file__, "words.py", "--since"],
+        cwd=tmp_path,
+        env={"TIDEGATE_TOLD": told},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    arguments, name, seen = json.loads(started.stdout)
+    assert (arguments, name) == (["words.py", "--since"], "__main__")
+    assert (seen["TIDEGATE_OVERRIDES"], seen["XDG_STATE_HOME"]) == ('["a=$b \\"c\\""]', str(tmp_path))
+    assert "TIDEGATE_TOLD" not in seen
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["restart.strategy=none"], {"spark.yarn.maxAppAttempts": "1"}),
+        (
+            ["restart.strategy=fixed-delay", "restart.fixed_delay.attempts=4"],
+            {"spark.yarn.maxAppAttempts": "5"},
+        ),
+        ([], {"spark.yarn.am.attemptFailuresValidityInterval": "1h"}),
+    ],
+)
+def test_the_restart_strategy_says_how_often_yarn_starts_the_driver(
+    overrides: list[str], expected: dict[str, str]
+) -> None:
+    assert attempts_of(read_settings({}, {}, overrides)) == expected
+
+
+def test_each_new_state_of_an_application_is_told_once() -> None:
+    assert list(news_in(iter(SAID.splitlines()))) == [
+        ApplicationNews(application="application_1_7"),
+        ApplicationNews(application="application_1_7", state="ACCEPTED"),
+        ApplicationNews(application="application_1_7", state="RUNNING"),
+        ApplicationNews(application="application_1_7", state="FINISHED"),
+        ApplicationNews(final="SUCCEEDED"),
+    ]

@@ -20,6 +20,7 @@ from tests.kafka.seen import visible_now
 from tests.support.driver import Driver
 from tests.support.s3 import S3Server
 from tests.support.standalone import StandaloneCluster
+from tests.support.today import turn
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import TopicRecord, make_topic, produce
 
@@ -60,6 +61,7 @@ def test_a_job_on_a_cluster_is_exact_when_its_driver_and_an_executor_are_killed(
     assert counts_of(rows_of(broker, counts)) == {str(digit): NUMBERS // 10 for digit in range(10)}
 
 
+@turn(1, of=4)
 def test_a_check_of_a_cluster_names_what_its_executors_lack(
     cluster: StandaloneCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hdfs_native
 import pytest
 
 from tests.clusters.test_standalone import COMMAND, NUMBERS, PROGRAM, counts_of, rows_of
@@ -20,6 +21,10 @@ from tidegate.testing.kafka.topics import TopicRecord, make_topic, produce
 def test_a_job_on_yarn_is_exact_when_its_driver_is_killed(
     yarn: YarnServer, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It works as the user of HADOOP_USER_NAME, in the driver and in the executors."""
+    for folder in ("/user/flink", f"/{tmp_path.name}"):
+        make_writable(yarn, folder)
+    monkeypatch.setenv("HADOOP_USER_NAME", "flink")
     for name, value in yarn.environment.items():
         monkeypatch.setenv(name, value)
     numbers, copies, counts = (make_topic(broker.servers, 2) for _ in range(3))
@@ -34,6 +39,8 @@ def test_a_job_on_yarn_is_exact_when_its_driver_is_killed(
     newest = max(each["id"] for each in yarn.applications())
     assert operate.open(checkpoints, "cluster").runs_on_yarn(newest)
     is_exact(broker, copies, counts)
+    files = hdfs_native.Client(yarn.hdfs.uri).list_status(f"/{tmp_path.name}", recursive=True)
+    assert {each.owner for each in files} == {"flink"}
 
 
 @pytest.mark.more
@@ -58,6 +65,13 @@ def test_a_driver_inside_yarn_that_is_killed_is_started_again_by_yarn(
     assert f"{newest}: ended: SUCCEEDED" in driver.tail()
     assert operate.open(checkpoints, "cluster").runs_on_yarn(newest)
     is_exact(broker, copies, counts)
+
+
+def make_writable(yarn: YarnServer, folder: str) -> None:
+    """Make a folder of HDFS in which every user may write."""
+    client = hdfs_native.Client(yarn.hdfs.uri)
+    client.mkdirs(folder, create_parent=True)
+    client.set_permission(folder, 0o777)
 
 
 def is_exact(broker: Broker, copies: str, counts: str) -> None:

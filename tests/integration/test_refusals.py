@@ -296,6 +296,12 @@ def test_checkpoints_and_sinks_on_this_disk_need_tasks_on_this_machine(place: Pl
     assert everything_below(place.folder) == []
 
 
+def test_files_on_this_disk_need_tasks_on_this_machine(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidegate.spark.sources.files.is_local", lambda _: False)
+    error = error_of(lambda: place.job().source("words", FileSource(str(place.folder), format="text")))
+    assert (error.code, "the tasks read files" in error.expected) == ("TG-SOURCE-LOCAL-ONLY", True)
+
+
 def test_a_standby_needs_a_local_master(place: Place, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tidegate.spark.start_checks.is_local", lambda _: False)
     job = place.job(restart_standby="true")

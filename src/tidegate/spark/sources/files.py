@@ -18,9 +18,10 @@ from tidegate.sources.files.globs import FileSelection, expression, split
 from tidegate.sources.files.options import KEEP, FileOptions, read_options
 from tidegate.sources.files.place import FilesPlace
 from tidegate.spark.connectors import reading_options
+from tidegate.spark.session import is_local
 from tidegate.spark.sources.file_systems import closed_files, is_of_files, qualified
 from tidegate.spark.sources.opened_files import FilesBegun, OpenedFiles
-from tidegate.spark.sources.refusals import left_to_spark, not_newest, refused_by_spark, unfit_option
+from tidegate.spark.sources.refusals import left_to_spark, not_local, not_newest, refused_by_spark, unfit_option
 from tidegate.spark.sources.source import Ground, OpenedSource, PositionedSource
 from tidegate.spark.sources.spark_source import SparkSource
 from tidegate.storages.inputs import INPUT_SCHEMES
@@ -93,7 +94,8 @@ class FileSource(DescribedFiles, PositionedSource):
         if not is_of_files(session, self.format):
             instead = f'SparkSource("{self.format}", ...)'
             raise left_to_spark("one of Spark's formats for files", f"format {self.format}", where, instead)
-        self.place(session, where)
+        if urlsplit(self.place(session, where).root).scheme == "file" and not is_local(session):
+            raise not_local(str(session.sparkContext.master), "files", where)
         schema = self.schema or self._kept
         if schema is None and self.format.lower() not in _WITHOUT_SCHEMA:
             schema = self._inferred(session, where, options)

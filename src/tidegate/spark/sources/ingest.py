@@ -58,7 +58,7 @@ class IngestedSource(PositionedSource):
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         if not is_local(session):
-            raise not_local(str(session.sparkContext.master), where)
+            raise not_local(str(session.sparkContext.master), "the ingest log", where)
         return self.frame(session, where, None, None)
 
     def frame(self, session: SparkSession, where: str, folder: Path | None, begin: IngestPosition | None) -> DataFrame:

@@ -64,11 +64,11 @@ def left_to_spark(expected: str, found: str, where: str, source: str) -> Tidegat
     )
 
 
-def not_local(master: str, where: str) -> TidegateError:
-    """The error for an ingest log under a cluster master: the tasks cannot see the log's disk."""
+def not_local(master: str, what: str, where: str) -> TidegateError:
+    """The error for input on the driver's disk under a cluster master: the tasks cannot see that disk."""
     return TidegateError(
         Code.SOURCE_LOCAL_ONLY,
-        expected="a local master: the tasks read the ingest log from this machine's disk",
+        expected=f"a local master: the tasks read {what} from this machine's disk",
         found=f"master {master}",
         where=where,
     )

@@ -108,6 +108,18 @@ class TestFilesOnS3(RemoteFilesContract):
         (violation,) = sink.check(self.plan())
         assert (violation.code, violation.found.partition(" ")[0]) == ("TG-SINK-UNUSABLE", "NoSuchBucket")
 
+    def test_what_an_epoch_costs_is_bounded(self) -> None:
+        """Three requests for each file, and as many for the claim, its look-up and the clean-up in each epoch."""
+        sink = self.opened()
+        costs: list[int] = []
+        for epoch in range(3, 6):
+            tasks = [self.prepared(sink, attempt_of(epoch=epoch, task=task), rows_from(task, 2)) for task in range(2)]
+            with self.faults() as faults:
+                self.all_taken(sink.commit(tasks))
+                sink.clean(IDENTITY, epoch)
+            costs.append(faults.seen.total())
+        assert max(costs) <= 3 * 2 + 12
+
     def test_no_credentials_stand_in_what_is_written(self) -> None:
         committable = self.committed(attempt_of())
         self.opened().clean(IDENTITY, 0)

@@ -51,17 +51,16 @@ def test_a_job_with_its_checkpoints_on_s3_stays_exact_when_its_driver_is_killed(
 def test_a_driver_that_is_paused_for_longer_than_its_lease_changes_nothing_when_it_wakes_up(
     hdfs: HdfsServer, tmp_path: Path, point: str
 ) -> None:
-    checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
-    write_input(checkpoints)
-    with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "paused", failpoints=f"{point}=pause") as paused:
-        paused.wait_until_stopped()
-        with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "log") as successor:
-            assert successor.wait() == 0, successor.tail()
-        is_exact(tmp_path, checkpoints)
-        os.kill(paused.process.pid, signal.SIGCONT)
-        assert paused.wait() == 1, paused.tail()
-        assert any(code in paused.tail() for code in ("TG-LEASE-LOST", "TG-DRIVER-ALIVE", "TG-RUN-"))
-    is_exact(tmp_path, checkpoints)
+    changes_nothing_when_it_wakes_up(tmp_path, f"{hdfs.uri}/{tmp_path.name}/checkpoints", point)
+
+
+@pytest.mark.more
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("point", PAUSED_BEFORE)
+def test_a_driver_that_is_paused_beside_its_successor_on_s3_changes_nothing_when_it_wakes_up(
+    s3: S3Server, tmp_path: Path, point: str
+) -> None:
+    changes_nothing_when_it_wakes_up(tmp_path, str(s3.folder()), point)
 
 
 @pytest.mark.timeout(400)
@@ -122,6 +121,19 @@ def stays_exact(folder: Path, checkpoints: str) -> None:
     info = operate.open(checkpoints, "words").info()
     assert {query.uid: query.finished for query in info.queries} == {"counts": FILES - 1, "drawn": FILES - 1}
     assert info.retained, "there is a retained checkpoint"
+
+
+def changes_nothing_when_it_wakes_up(folder: Path, checkpoints: str, point: str) -> None:
+    write_input(checkpoints)
+    with Driver(PROGRAM, str(folder), checkpoints, log=folder / "paused", failpoints=f"{point}=pause") as paused:
+        paused.wait_until_stopped()
+        with Driver(PROGRAM, str(folder), checkpoints, log=folder / "log") as successor:
+            assert successor.wait() == 0, successor.tail()
+        is_exact(folder, checkpoints)
+        os.kill(paused.process.pid, signal.SIGCONT)
+        assert paused.wait() == 1, paused.tail()
+        assert any(code in paused.tail() for code in ("TG-LEASE-LOST", "TG-DRIVER-ALIVE", "TG-RUN-"))
+    is_exact(folder, checkpoints)
 
 
 def is_exact(folder: Path, checkpoints: str) -> None:

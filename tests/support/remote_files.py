@@ -72,7 +72,7 @@ class RemoteFilesContract(SinkContract):
         tasks = [self.prepared(sink, attempt_of(task=task), rows_from(task, 2)) for task in range(2)]
         place = self.place(sink)
         place.committer._claim(tasks)
-        place.committer._published(tasks[0])
+        place.committer._published(tasks[0], {})
         assert len(visible(self.target)) == 1
         assert sink.evidence(tasks[0]) is Evidence.PRESENT
         assert sink.evidence(tasks[1]) is Evidence.ABSENT
@@ -87,7 +87,7 @@ class RemoteFilesContract(SinkContract):
         position = sink.position(IDENTITY)
         sink.clean(IDENTITY, 4)
         self.compact()
-        stalled = self.place(self.opened()).committer._published(committable)
+        stalled = self.place(self.opened()).committer._published(committable, {})
         assert stalled.outcome in (Outcome.ALREADY, Outcome.UNKNOWN)
         assert sink.position(IDENTITY) == position
         assert sink.commit([committable])[0].outcome in (Outcome.ALREADY, Outcome.UNKNOWN)

@@ -7,7 +7,7 @@ absence does not prove that it was published: the published file does, or the re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.core.errors import TidegateError
@@ -99,27 +99,27 @@ class RemoteCommitter:
     def _commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         # First look at the stage, then at the claim. This order reveals a commit and clean-up of another process in
         # between.
-        flaws = list(side_by_side(self.stage.flaws, committables))
+        misfits = list(side_by_side(self.stage.misfits, committables))
         standing = self._standing(committables)
-        if standing is Standing.OPEN and any(flaws):
+        if standing is Standing.OPEN and any(misfits):
             waiting = Answer(outcome=Outcome.RETRY, detail="not published: another file of this epoch is lost")
-            return [_lost(each) if each else waiting for each in flaws]
+            looked_at = zip(committables, misfits, strict=True)
+            return [self._lost(each, found) if found else waiting for each, found in looked_at]
         if standing is Standing.OPEN:
             standing = self._claim(committables)
         if standing is not Standing.SAME:
             return self._refused(committables, standing)
-        answers = list(side_by_side(self._published, committables))
+        looked_at = list(zip(committables, misfits, strict=True))
+        answers = list(side_by_side(lambda each: self._published(*each), looked_at))
         if any(answer.outcome is Outcome.ALREADY for answer in answers):
             self._settle(committables)
         return answers
 
-    def _published(self, committable: Committable) -> Answer:
+    def _published(self, committable: Committable, misfits: Mapping[int, Fit]) -> Answer:
         """Publish all files of a claimed attempt, or none if a staged one was altered."""
-        attempt, parts = committable.attempt, parts_of(committable)
-        altered = [part for part in parts if self.stage.fit(attempt, part) is Fit.OTHER]
-        if altered:
-            return _lost({part.number: f"{self.stage.name(attempt, part)}: {Fit.OTHER.value}" for part in altered})
-        outcomes = [self._publish(committable, part) for part in parts]
+        if Fit.OTHER in misfits.values():
+            return self._lost(committable, misfits)
+        outcomes = [self._publish(committable, part) for part in parts_of(committable)]
         if Outcome.UNKNOWN in outcomes:
             return _unknown("neither a staged file nor its published one exists, or another file has its name")
         return Answer(outcome=Outcome.COMMITTED) if Outcome.COMMITTED in outcomes else _ALREADY
@@ -136,15 +136,15 @@ class RemoteCommitter:
 
     def _show(self, committable: Committable) -> Answer:
         """Publish without a claim. Only the published files themselves can prove that an earlier try has done it."""
-        files, flaws = self._files, self.stage.flaws(committable)
+        files, misfits = self._files, self.stage.misfits(committable)
         lost = {
-            part.number: flaws[part.number]
+            part.number: misfits[part.number]
             for part in parts_of(committable)
-            if part.number in flaws and files.fit(_final(committable, part), proof_of(part)) is not Fit.SAME
+            if part.number in misfits and files.fit(_final(committable, part), proof_of(part)) is not Fit.SAME
         }
         if lost:
-            return _lost(lost)
-        staged = [part for part in parts_of(committable) if part.number not in flaws]
+            return self._lost(committable, lost)
+        staged = [part for part in parts_of(committable) if part.number not in misfits]
         outcomes = [self._publish(committable, part) for part in staged]
         if not staged:
             self._settle([committable])
@@ -169,6 +169,9 @@ class RemoteCommitter:
             return [_ALREADY for _ in committables]
         return [_unknown(f"{self._files.where()}: {told}") for _ in committables]
 
+    def _lost(self, committable: Committable, misfits: Mapping[int, Fit]) -> Answer:
+        return Answer(outcome=Outcome.LOST, detail=self.stage.in_words(committable, misfits))
+
     def _settle(self, committables: Sequence[Committable]) -> None:
         self._files.settle({part.folder for each in committables for part in parts_of(each)})
 
@@ -192,7 +195,3 @@ def _final(committable: Committable, part: AttemptPart) -> str:
 
 def _unknown(detail: str) -> Answer:
     return Answer(outcome=Outcome.UNKNOWN, detail=detail)
-
-
-def _lost(flaws: dict[int, str]) -> Answer:
-    return Answer(outcome=Outcome.LOST, detail="; ".join(flaws.values()))

@@ -8,6 +8,7 @@ The token makes each begin of an attempt a file of its own, so that none is ever
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,13 +72,16 @@ class RemoteStage:
         """Compare a staged file with the committable's proof."""
         return self.files.fit(self.name(attempt, part), proof_of(part))
 
-    def flaws(self, committable: Committable) -> dict[int, str]:
-        """The differences between the staged files and their committable, in words, by file number."""
-        return {
-            part.number: f"{self.files.where(self.name(committable.attempt, part))}: {fit.value}"
-            for part in parts_of(committable)
-            if (fit := self.fit(committable.attempt, part)) is not Fit.SAME
-        }
+    def misfits(self, committable: Committable) -> dict[int, Fit]:
+        """The staged files that are not as the committable says, by their number."""
+        attempt = committable.attempt
+        fits = {part.number: self.fit(attempt, part) for part in parts_of(committable)}
+        return {number: fit for number, fit in fits.items() if fit is not Fit.SAME}
+
+    def in_words(self, committable: Committable, misfits: Mapping[int, Fit]) -> str:
+        """These misfits for an answer's detail."""
+        names = {part.number: self.name(committable.attempt, part) for part in parts_of(committable)}
+        return "; ".join(f"{self.files.where(names[number])}: {fit.value}" for number, fit in misfits.items())
 
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
         """Remove the epochs of `identity` up to `finished_through`."""

@@ -352,10 +352,14 @@ def test_a_folder_of_a_file_system_without_a_storage_is_refused_by_name(place: P
     assert (error.code, error.found, "SparkSource" in error.next_step) == ("TG-SOURCE-REFUSED", path, True)
 
 
-def test_files_of_a_storage_are_never_removed(place: Place):
-    source = FileSource("hdfs://localhost:1/in", format="json", schema=SCHEMA, after_done="delete")
+@pytest.mark.parametrize(
+    ("path", "after_done", "found"),
+    [("s3://bucket/in", "delete", "delete"), ("hdfs://localhost:1/in", "archive:/done", "/done")],
+)
+def test_files_of_a_storage_go_only_by_a_rename_in_it(place: Place, path: str, after_done: str, found: str):
+    source = FileSource(path, format="json", schema=SCHEMA, after_done=after_done)
     error = error_of(lambda: place.job().source("words", source))
-    assert (error.code, error.found) == ("TG-SOURCE-OPTION", "delete")
+    assert (error.code, error.found) == ("TG-SOURCE-OPTION", found)
 
 
 def test_a_source_on_s3_without_the_connector_says_which_jars_it_needs(place: Place):

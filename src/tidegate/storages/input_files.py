@@ -1,10 +1,12 @@
-"""The port `InputFiles`: files that other programs write into a folder, listed and looked at. None is changed."""
+"""The port `InputFiles`: files that other programs write into a folder: listed, looked at, moved away at last."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
+
+from tidegate.storages.schemes import Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,11 @@ class InputFiles(Protocol):
         """The unit of the times that each answer of the storage has, to this client and to Spark's."""
         ...
 
+    @property
+    def can_move(self) -> bool:
+        """True if a file can be renamed in one step. Without that, another program's new file could be removed."""
+        ...
+
     def where(self, name: str = "") -> str:
         """The place of `name`, for messages; "" is the root itself."""
         ...
@@ -50,5 +57,17 @@ class InputFiles(Protocol):
     def digest(self, name: str) -> str | None:
         """A text that differs where the content differs: of the first and last 4 KiB, or the store's own version of the
         whole. None if the file is absent.
+        """
+        ...
+
+    def move(self, name: str, into: Folder, known_as: str) -> bool:
+        """Rename whichever file has this name now to `known_as` below the folder `into` of the same storage. False if
+        that name is taken: then nothing is changed. Raises FileNotFoundError if there is no file. Only if `can_move`.
+        """
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file; no error if it is absent. Only if `can_move`: a caller gives the file a name of its own
+        first.
         """
         ...

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tidegate.core.errors import TidegateError
 from tidegate.sources.files.listing import Files, FileStamp, hidden_name
 from tidegate.sources.files.lists import Listed
 from tidegate.sources.files.log import FileLog
@@ -82,7 +83,7 @@ class Cleaning:
             self._settle(listed, hidden, mark)
         except FileNotFoundError:
             return  # another program has removed it
-        except OSError as error:
+        except (OSError, TidegateError) as error:
             doing = "removed" if self.archive is None else f"moved to {self.archive}"
             _LOG.warning("%s: %s is not %s (%s)", self.where, listed.path, doing, error)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tidegate.core.errors import Code, TidegateError
 from tidegate.sources.files.globs import FileSelection
 from tidegate.sources.files.listing import FileStamp, SeenFile
 from tidegate.storages.input_files import InputFile
@@ -13,16 +12,14 @@ from tidegate.storages.schemes import Folder
 
 
 class RemoteFiles:
-    """The files of a source on a storage. `root`: as Spark names it. `is_closed`: whether no program writes a file.
-
-    None of them is renamed or removed: `after_done` is refused.
-    """
+    """The files of a source on a storage. `root`: as Spark names it. `is_closed`: whether no program writes a file."""
 
     on_this_clock = False
 
     def __init__(
         self, folder: Folder, root: str, selection: FileSelection, is_closed: Callable[[str], bool] = lambda _: True
     ) -> None:
+        self._folder = folder
         self._files = open_input_files(folder)
         self._root = root.rstrip("/")
         self._selection = selection
@@ -51,25 +48,20 @@ class RemoteFiles:
         return f"{self._root}/{name}"
 
     def rename(self, name: str, to: str) -> None:
-        raise self._unchanged()
+        if not self._files.move(name, self._folder, to):
+            raise FileExistsError(self._files.where(to))
 
     def put_back(self, name: str, to: str) -> bool:
-        raise self._unchanged()
+        return self._files.move(name, self._folder, to)
 
     def remove(self, name: str) -> None:
-        raise self._unchanged()
+        self._files.remove(name)
 
     def move(self, name: str, into: str, known_as: str) -> None:
-        raise self._unchanged()
-
-    def _unchanged(self) -> TidegateError:
-        return TidegateError(
-            Code.SOURCE_OPTION,
-            expected='after_done="keep": files of this storage are never changed',
-            found="a file to remove or to move",
-            where=self._root,
-            next_step='pass after_done="keep"',
-        )
+        number, wanted = 1, known_as
+        while not self._files.move(name, Folder.of(into), known_as):
+            known_as = f"{wanted}.{number}"
+            number += 1
 
 
 def _seen(found: InputFile) -> SeenFile:

@@ -24,7 +24,7 @@ from tidegate.spark.sources.opened_files import FilesBegun, OpenedFiles
 from tidegate.spark.sources.refusals import left_to_spark, not_local, not_newest, refused_by_spark, unfit_option
 from tidegate.spark.sources.source import Ground, OpenedSource, PositionedSource
 from tidegate.spark.sources.spark_source import SparkSource
-from tidegate.storages.inputs import INPUT_SCHEMES
+from tidegate.storages.inputs import INPUT_SCHEMES, open_input_files
 from tidegate.storages.schemes import Folder
 
 _WITHOUT_SCHEMA = frozenset({"text", "binaryfile"})
@@ -127,8 +127,7 @@ class FileSource(DescribedFiles, PositionedSource):
                 instead = f'SparkSource("{self.format}", path=...), or mount it'
                 raise left_to_spark("a path on a disk of this machine, on HDFS or on S3", root, where, instead)
             return FilesPlace(root, selection, bool(patterns))
-        if options.after_done != KEEP:
-            raise _option(f'after_done="{KEEP}" for files that are not on a disk', options.after_done, where)
+        _demand_movable(options, remote, where)
         return FilesPlace(root, selection, bool(patterns), closed_files(session, root))
 
     def _options(self, where: str) -> FileOptions:
@@ -171,6 +170,15 @@ class FileSource(DescribedFiles, PositionedSource):
 
 _LOGS = frozenset({"delta", "iceberg", "hudi"})
 """Tables with a log of their own."""
+
+
+def _demand_movable(options: FileOptions, folder: Folder, where: str) -> None:
+    """Raises SOURCE_OPTION if done files are to go and the storage cannot rename them, or not into that archive."""
+    if options.after_done != KEEP and not open_input_files(folder).can_move:
+        raise _option(f'after_done="{KEEP}": S3 has no rename, so use a lifecycle rule', options.after_done, where)
+    archive = None if options.archive is None else Folder.of(options.archive)
+    if archive is not None and (archive.scheme, archive.authority) != (folder.scheme, folder.authority):
+        raise _option(f"an archive on the storage of {folder}", str(archive), where)
 
 
 def _remote(root: str) -> Folder | None:

@@ -8,6 +8,7 @@ from hashlib import blake2b
 
 from tidegate.storages.hdfs.client import HdfsClient, NameEntry, Waits, client_of
 from tidegate.storages.hdfs.failures import translated
+from tidegate.storages.hdfs.moving import Renaming, moved
 from tidegate.storages.input_files import InputFile
 from tidegate.storages.schemes import Folder
 
@@ -20,6 +21,7 @@ class HdfsInputFiles:
     """
 
     appear_whole = False
+    can_move = True
     time_unit_ns = 1_000_000
 
     def __init__(self, root: Folder, waits: Waits | None = None) -> None:
@@ -51,6 +53,19 @@ class HdfsInputFiles:
         with translated(self.where(name), "read a file"):
             ends = self._client().ends(self._path(name), ENDS_BYTES)
         return None if ends is None else blake2b(ends, digest_size=16).hexdigest()
+
+    def move(self, name: str, into: Folder, known_as: str) -> bool:
+        client, target = self._client(), (into / known_as).path
+        with translated(self.where(name), "move a file"):
+            client.make_folder(posixpath.dirname(target))
+            outcome = moved(client, self._path(name), target)
+        if outcome is Renaming.GONE:
+            raise FileNotFoundError(self.where(name))
+        return outcome is Renaming.YES
+
+    def remove(self, name: str) -> None:
+        with translated(self.where(name), "remove a file"):
+            self._client().delete(self._path(name))
 
     def _path(self, name: str) -> str:
         return posixpath.join(self._root.path, name) if name else self._root.path

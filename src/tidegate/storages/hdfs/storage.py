@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
-from dataclasses import replace as replaced
-from enum import Enum, auto
 
 from tidegate.storages.hdfs.client import HdfsClient, Waits, client_of
 from tidegate.storages.hdfs.failures import HdfsFailure, Trouble, translated
+from tidegate.storages.hdfs.moving import Renaming, moved
 from tidegate.storages.hdfs.publish import is_temporary, put, replace
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Names, RecordStat, demand_below
@@ -114,12 +113,12 @@ class HdfsStorage:
         with translated(self.where(name), "set a record aside"):
             for number in range(_ASIDES_AT_MOST):
                 aside = posixpath.join(folder, f".aside-{own_name}-{number}")
-                match self._moved(path, self._path(aside)):
-                    case _AsideOutcome.YES:
+                match moved(self._client(), path, self._path(aside)):
+                    case Renaming.YES:
                         return aside
-                    case _AsideOutcome.GONE:
+                    case Renaming.GONE:
                         return None
-                    case _AsideOutcome.TAKEN:
+                    case Renaming.TAKEN:
                         continue
             raise HdfsFailure(Trouble.EXISTS, f"{_ASIDES_AT_MOST} records of this name are set aside")
 
@@ -129,30 +128,6 @@ class HdfsStorage:
             for each in self._client().children(path) or []:
                 if is_temporary(each.name) and each.name.startswith(f".{of}"):
                     self._client().delete(posixpath.join(path, each.name))
-
-    def _moved(self, path: str, aside: str) -> _AsideOutcome:
-        """Rename without overwriting. After a failure a look decides. Retries use the same new name: a rename that is
-        carried out late then finds it taken.
-        """
-        client = self._client()
-        tries = client.tries()
-        before = client.status(path)
-        while before is not None:
-            try:
-                client.rename(path, aside, overwrite=False)
-            except HdfsFailure as failure:
-                if client.status(path, tries=tries) is None:
-                    found = client.status(aside, tries=tries)
-                    is_it = found is not None and replaced(found, name=before.name) == before
-                    return _AsideOutcome.YES if is_it else _AsideOutcome.GONE
-                if failure.trouble is Trouble.EXISTS:
-                    return _AsideOutcome.TAKEN
-                if not tries.again(failure):
-                    raise
-            else:
-                client.forget_own(path)
-                return _AsideOutcome.YES
-        return _AsideOutcome.GONE
 
     def _path(self, name: str) -> str:
         demand_below(name)
@@ -166,9 +141,3 @@ class HdfsStorage:
 
 
 _ASIDES_AT_MOST = 1000
-
-
-class _AsideOutcome(Enum):
-    YES = auto()
-    GONE = auto()
-    TAKEN = auto()

@@ -18,6 +18,7 @@ class S3InputFiles:
     """
 
     appear_whole = True
+    can_move = False
     time_unit_ns = 1_000_000_000
 
     def __init__(self, folder: Folder, bucket: S3Bucket | None = None) -> None:
@@ -39,6 +40,12 @@ class S3InputFiles:
     def digest(self, name: str) -> str | None:
         found = self._bucket.look(self._keys.key(name), "look at an object")
         return None if found is None else found.etag
+
+    def move(self, name: str, into: Folder, known_as: str) -> bool:
+        raise NotImplementedError("S3 has no rename")
+
+    def remove(self, name: str) -> None:
+        raise NotImplementedError("an object that another program has just replaced could be removed")
 
     def _input(self, name: str, found: FoundObject) -> InputFile:
         return InputFile(name, found.size_bytes, int(found.written_at) * self.time_unit_ns)

@@ -2,7 +2,7 @@
 
 The input and the files of the counts are beside the checkpoints; the lines are a table on this machine.
 
-The third argument, if any, is `lease.timeout`; the fourth is `fresh=ID`, or the savepoint from which it starts.
+The third argument, if any, is `lease.timeout`; the fourth is `fresh=ID`, `savepoint=PATH`, or `rewind=PATH`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from tests.support.session import small_session
-from tidegate import FileSink, FileSource, Job, SQLiteSink
+from tidegate import FileSink, FileSource, Job, Restore, SQLiteSink
 
 
 def main(folder: Path, checkpoints: str, lease_timeout: str = "3s", wish: str = "") -> None:
@@ -28,8 +28,9 @@ def main(folder: Path, checkpoints: str, lease_timeout: str = "3s", wish: str = 
     job.query("counts", counts, sinks=[FileSink("files", beside(checkpoints, "out"), format="json")], mode="update")
     lucky = F.udf(random.random, "double").asNondeterministic()
     job.query("drawn", lines.withColumn("lucky", lucky()), sinks=[SQLiteSink("table", folder / "out.db", table="t")])
-    fresh = wish.removeprefix("fresh=") if wish.startswith("fresh=") else None
-    job.run(until="caught-up", fresh=fresh, savepoint=None if fresh else wish or None)
+    kind, _, value = wish.partition("=")
+    savepoint = Restore(value, rewind="once" if kind == "rewind" else "") if kind in ("savepoint", "rewind") else None
+    job.run(until="caught-up", fresh=value if kind == "fresh" else None, savepoint=savepoint)
 
 
 def beside(checkpoints: str, name: str) -> str:

@@ -28,6 +28,8 @@ from tidegate.storages.schemes import Folder
 PROGRAM = Path(__file__).with_name("remote_program.py")
 FILES = 4
 AWAY_SECONDS = 8.0
+LEASE, LONG_LEASE = "6s", "60s"
+"""Of a driver that is paused, and of one that a busy machine must not take it from."""
 PAUSED_BEFORE = ("prepared.before@1", "decision.before@1", "commit.before@1")
 
 
@@ -63,16 +65,19 @@ def test_a_driver_that_is_paused_beside_its_successor_on_s3_changes_nothing_when
     changes_nothing_when_it_wakes_up(tmp_path, str(s3.folder()), point)
 
 
+@pytest.mark.more
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in PAUSED_BEFORE]))
+@pytest.mark.parametrize("point", PAUSED_BEFORE)
 def test_a_driver_that_was_paused_while_a_fresh_generation_was_opened_changes_nothing_when_it_wakes_up(
     hdfs: HdfsServer, tmp_path: Path, point: str
 ) -> None:
     checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
     write_input(checkpoints)
-    with Driver(PROGRAM, str(tmp_path), checkpoints, log=tmp_path / "paused", failpoints=f"{point}=pause") as paused:
+    with Driver(
+        PROGRAM, str(tmp_path), checkpoints, LEASE, log=tmp_path / "paused", failpoints=f"{point}=pause"
+    ) as paused:
         paused.wait_until_stopped()
-        again = (PROGRAM, str(tmp_path), checkpoints, "3s", "fresh=again")
+        again = (PROGRAM, str(tmp_path), checkpoints, LONG_LEASE, "fresh=again")
         with Driver(*again, log=tmp_path / "killed", failpoints="restore.opened=crash") as killed:
             assert killed.wait() == -signal.SIGKILL, killed.tail()
         with Driver(*again, log=tmp_path / "log") as successor:
@@ -84,6 +89,35 @@ def test_a_driver_that_was_paused_while_a_fresh_generation_was_opened_changes_no
     older, newer = list(range(1, 1 + epochs_below_the_seal(checkpoints, "counts", 1))), list(range(1, FILES + 1))
     assert shown == {"bay": sorted(older + newer), "sea": sorted(2 * count for count in older + newer)}
     assert {query.generation for query in operate.open(checkpoints, "words").info().queries} == {2}
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in PAUSED_BEFORE]))
+def test_a_driver_that_was_paused_while_its_job_was_restored_changes_nothing_when_it_wakes_up(
+    hdfs: HdfsServer, tmp_path: Path, point: str
+) -> None:
+    checkpoints, savepoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints", tmp_path / "savepoints"
+    write_input(checkpoints, range(2))
+    with Driver(PROGRAM, str(tmp_path), checkpoints, LONG_LEASE, log=tmp_path / "log") as first:
+        assert first.wait() == 0, first.tail()
+    answer = operate.open(checkpoints, "words").stop_with_savepoint(str(savepoints)).wait().answer
+    assert answer is not None
+    write_input(checkpoints, range(2, FILES))
+    later = point.replace("@1", "@3")
+    with Driver(
+        PROGRAM, str(tmp_path), checkpoints, LEASE, log=tmp_path / "paused", failpoints=f"{later}=pause"
+    ) as paused:
+        paused.wait_until_stopped()
+        back = (PROGRAM, str(tmp_path), checkpoints, LONG_LEASE, f"rewind={answer.savepoint}")
+        with Driver(*back, log=tmp_path / "log") as successor:
+            assert successor.wait() == 0, successor.tail()
+        shown = rows_by_word(checkpoints)
+        os.kill(paused.process.pid, signal.SIGCONT)
+        assert paused.wait() == 1, paused.tail()
+    assert rows_by_word(checkpoints) == shown
+    older = list(range(1, 1 + epochs_below_the_seal(checkpoints, "counts", 1)))
+    newer = list(range(3, FILES + 1))
+    assert shown == {"bay": sorted(older + newer), "sea": sorted(2 * count for count in older + newer)}
 
 
 @pytest.mark.more
@@ -142,9 +176,9 @@ def is_exact(folder: Path, checkpoints: str) -> None:
     assert lines(folder) == sorted(["sea", "sea", "bay"] * FILES)
 
 
-def write_input(checkpoints: str) -> None:
+def write_input(checkpoints: str, numbers: range = range(FILES)) -> None:
     """Files with the same lines, so that their order does not matter."""
-    for number in range(FILES):
+    for number in numbers:
         open_storage(beside(checkpoints, "in")).replace(f"{number}.txt", b"sea\nbay\nsea\n")
 
 

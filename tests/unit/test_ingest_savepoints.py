@@ -106,8 +106,8 @@ def test_a_log_that_is_trimmed_between_the_queries_and_the_log_is_in_it_all_the_
     """The job runs on: more epochs are done while the files of the saved one are linked."""
     world = World(tmp_path)
 
-    def hold_and_trim(query: RunningQuery, held: Path) -> DoneEpoch | None:
-        done = hold(query, Folder.of(held))
+    def hold_and_trim(query: RunningQuery, held: Path, go_on: Callable[[], None]) -> DoneEpoch | None:
+        done = hold(query, Folder.of(held), go_on)
         world.log.trim(world.log.end)
         return done
 
@@ -278,7 +278,7 @@ def test_a_retained_checkpoint_has_the_lines_behind_it(tmp_path: Path):
     into.mkdir()
     record = retained_in(folder)
     assert record is not None
-    savepoint = as_savepoint(folder, record, into, world.folder)
+    savepoint = as_savepoint(folder, record, into, Folder.of(world.folder))
     assert lines_behind(savepoint.folder / "ingest/lines", world.position) == [4, 5, 6]
     assert len({file.name for file in savepoint.record.files if file.name.startswith("ingest/")}) == 3
 

@@ -32,7 +32,7 @@ def restored(job: Path, epochs_since: int, epochs_kept: int) -> Savepoint:
     assert record is not None
     into = job / "aside"
     into.mkdir()
-    return as_savepoint(folder, record, into, job)
+    return as_savepoint(folder, record, into, Folder.of(job))
 
 
 def test_it_has_what_spark_goes_on_from(tmp_path: Path):
@@ -51,7 +51,7 @@ def test_it_is_the_same_one_through_a_link(tmp_path: Path):
     into.mkdir()
     record = retained_in(latest)
     assert record is not None
-    savepoint = as_savepoint(latest, record, into, job)
+    savepoint = as_savepoint(latest, record, into, Folder.of(job))
     assert (savepoint.record.queries[0].done.epoch, savepoint.found_at) == (3, latest)
 
 

@@ -7,7 +7,7 @@ twice: those of rocksdb have unique names, and those of hashmap appear by a rena
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.checkpoints.done_epoch import done_epoch
@@ -24,6 +24,7 @@ from tidegate.checkpoints.spark_layout import (
 )
 from tidegate.core.ledger import FINISHED_THROUGH, START, Query
 from tidegate.core.records import DoneEpoch, FinishedThrough, Start, decode
+from tidegate.disk.side_by_side import side_by_side
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
@@ -40,10 +41,11 @@ class RunningQuery:
     epochs_kept: int
 
 
-def hold(running: RunningQuery, held: Folder) -> DoneEpoch | None:
-    """Link the files of the newest done epoch below `held`, which is empty. None if Spark may have removed some during
-    the call: the caller then tries again with the epoch that is the newest then. Raises storage errors, also for a
-    folder that cannot be listed, because its files would be missing.
+def hold(running: RunningQuery, held: Folder, go_on: Callable[[], None] = lambda: None) -> DoneEpoch | None:
+    """Link the files of the newest done epoch below `held`, which is empty; copy them if it is another storage. None if
+    Spark may have removed some during the call: the caller then tries again with the epoch that is the newest then.
+    Raises storage errors, also for a folder that cannot be listed, because its files would be missing. `go_on` is
+    called at each block of a copy, and may raise.
 
     The two log entries of the epoch are written from *decided*, because those of Spark need not be durable.
     """
@@ -53,7 +55,12 @@ def hold(running: RunningQuery, held: Folder) -> DoneEpoch | None:
     if done is None or start is None:
         return None
     spark, into = open_checkpoint_files(running.folder / "spark"), open_checkpoint_files(held)
-    names = hold_files(spark, done, into, lambda name: spark.hold(name, into.where()))
+    linked = running.folder.scheme is held.scheme
+
+    def bring(name: str) -> bool:
+        return spark.hold(name, into.where()) if linked else spark.copy(name, into, lambda _: go_on()) is not None
+
+    names = hold_files(spark, done, into, bring, map if linked else side_by_side)
     before_is_there = done.epoch <= start.first_epoch or offsets_entry(done.epoch - 1) in names
     newest = max(entry_numbers(each.name.rpartition("/")[2] for each in spark.list(OFFSETS)), default=done.epoch)
     # One epoch to spare: Spark counts kept epochs from the epoch that it is about to write.
@@ -61,15 +68,20 @@ def hold(running: RunningQuery, held: Folder) -> DoneEpoch | None:
 
 
 def hold_files(
-    spark: CheckpointFiles, done: DoneEpoch, held: CheckpointFiles, bring: Callable[[str], bool]
+    spark: CheckpointFiles,
+    done: DoneEpoch,
+    held: CheckpointFiles,
+    bring: Callable[[str], bool],
+    for_each: Callable[[Callable[[str], bool], Sequence[str]], Iterable[bool]] = map,
 ) -> set[str]:
     """Bring the files of one done epoch from Spark's checkpoint to `held`. Returns their names.
 
     `bring`: brings the file of this name, and returns False if it does not exist any more. Such a file is taken to be
     too old to be needed; the caller has to check this. The two log entries of the epoch are written from *decided*
-    instead.
+    instead. `for_each`: applies it to every name, in order or side by side.
     """
-    came = {each.name for each in spark.list() if _is_of(each.name, done.epoch) and bring(each.name)}
+    names = [each.name for each in spark.list() if _is_of(each.name, done.epoch)]
+    came = {name for name, there in zip(names, for_each(bring, names), strict=True) if there}
     for name, data in ((offsets_entry(done.epoch), done.offsets), (commits_entry(done.epoch), done.commits)):
         held.write(name, data)
     return came

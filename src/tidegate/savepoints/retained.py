@@ -54,14 +54,15 @@ def retained_in(folder: Path) -> CheckpointRecord | None:
     return record
 
 
-def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder: Path) -> Savepoint:
+def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder: Folder) -> Savepoint:
     """Assemble this checkpoint as a savepoint in `into`, which is empty. `job_folder`: the folder of the job to
     restore, whose locks the caller holds. If another job owns the checkpoint, it must not run.
 
     Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, and storage errors.
     """
     of_job = folder.resolve().parent.parent
-    if of_job != job_folder.resolve() and driver_or_engine_lives(of_job):
+    is_own = job_folder.is_local and of_job == job_folder.local().resolve()
+    if not is_own and driver_or_engine_lives(of_job):
         raise _runs(of_job, record.job)
     generation = max((done.generation for done in record.queries), default=1)
     with Trust().over(folder, "restore a retained checkpoint"):

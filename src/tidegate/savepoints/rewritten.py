@@ -92,7 +92,7 @@ def as_snapshots(checkpoint: Path, operator: int, version: int) -> None:
             path.unlink()  # a checksum, by Hadoop or by Spark, for a file of that name
 
 
-def end(checkpoint: Path, before: Path, final: Path) -> None:
+def end(checkpoint: Path, before: Path, final: Path | str) -> None:
     """Remove the checkpoint that was set aside, and make its replacement durable. `final`: its final place."""
     shutil.rmtree(before)
     for name in _names(checkpoint):

@@ -1,7 +1,8 @@
 """Takes a savepoint of a running job: its files are held by links, copied beside the target, then renamed.
 
 A kill leaves a hidden folder beside the target, and the links in the job's folder. Neither counts as a savepoint, and
-the next savepoint of the job removes both. After a cancel, the copy ends at the next block.
+the next savepoint of the job removes both. After a cancel, the copy ends at the next block. Files of a job on another
+storage are held as copies, beside the target.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def take(
     copying = Copying() if copying is None else copying
     with Trust().over(target, "take a savepoint"):
         if not copying.called_off.is_set():  # else the job has ended, and its next driver may hold files there
-            _remove(job.folder.local() / HELD)  # of a killed one, also if its savepoint exists
+            remove_held(job.folder)  # of a killed one, also if its savepoint exists
         if (target / MANIFEST).exists():
             sync_folder(into)  # the process that renamed it may have been killed before that
             return _still_that(job, open_savepoint(target), form)
@@ -105,7 +106,7 @@ def take(
             copying.go_on()  # after a disk has hung, the files there may belong to another driver
             _remove(left)
         own = secrets.token_hex(4)  # a canceled one, on a disk that hung, removes only its own files
-        held, partial = job.folder.local() / HELD / own, into / f".{target.name}.{own}{_PARTIAL}"
+        held, partial = _held_in(job, target, own), into / f".{target.name}.{own}{_PARTIAL}"
         try:
             record = _put_together(job, savepoint_id, held, partial, copying, form)
             _prove_whole(job, partial, record)
@@ -114,7 +115,7 @@ def take(
             sync_folder(into)
             job.reach("renamed")
         finally:
-            for remove in (lambda: _remove(partial), lambda: _remove(held), held.parent.rmdir):
+            for remove in (lambda: _remove(partial), lambda: _remove(held), lambda: _remove_empty(job.folder)):
                 with suppress(OSError):  # the next one removes the rest: this must not hide the first error
                     remove()
     return Savepoint(target, record)
@@ -143,10 +144,22 @@ def take_last(
 
 def remove_held(job_folder: Folder) -> None:
     """Release the files that a killed driver has held. Only with the job's locks held."""
-    if job_folder.is_local:  # savepoints are taken of jobs on a disk only
+    if job_folder.is_local:  # of other jobs nothing is held in their folder
         held = job_folder.local() / HELD
         with Trust().over(held, "release the files of a savepoint"):
             _remove(held)
+
+
+def _held_in(job: RunningJob, target: Path, own: str) -> Path:
+    """The folder for the held files: links need the job's own disk."""
+    if job.folder.is_local:
+        return job.folder.local() / HELD / own
+    return target.with_name(f".{target.name}.{own}-held{_PARTIAL}")
+
+
+def _remove_empty(job_folder: Folder) -> None:
+    if job_folder.is_local:
+        (job_folder.local() / HELD).rmdir()
 
 
 def check_form(job: RunningJob, form: SavepointFormat) -> None:
@@ -157,10 +170,7 @@ def check_form(job: RunningJob, form: SavepointFormat) -> None:
 
 
 def check_folder(job: RunningJob, into: Path) -> None:
-    """Create the folder; raise a storage error if savepoints cannot be written there. Raises STORAGE_LOCAL_ONLY for a
-    job whose own folder is not on a local disk.
-    """
-    job.folder.local()
+    """Create the folder; raise a storage error if savepoints cannot be written there."""
     scratch = into / f".savepoint-{job.record.job_id}-{secrets.token_hex(4)}{_PARTIAL}"
     with Trust().over(into, "take a savepoint"):
         ensure_folder(into)
@@ -193,20 +203,22 @@ def _put_together(
 
 
 def _held(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery]:
+    if not job.folder.is_local:  # it has no ingest logs
+        return [_held_query(job, running, held, copying) for running in job.queries]
     ingest, aside = job.folder.local() / INGEST, held / "logs"
     link_logs(ingest, aside)  # before the queries, so that all lines after their epochs are included
-    queries = [_held_query(job, running, held) for running in job.queries]
+    queries = [_held_query(job, running, held, copying) for running in job.queries]
     bring_parts(ingest, [query.done for query in queries], held / INGEST, aside, copying.go_on)
     _remove(aside)
     return queries
 
 
-def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuery:
+def _held_query(job: RunningJob, running: RunningQuery, held: Path, copying: Copying) -> SavedQuery:
     folder = held / "queries" / running.query.uid / "spark"
     for _ in range(_ATTEMPTS):
         _remove(folder)
         folder.mkdir(parents=True)
-        done = hold(running, Folder.of(folder))
+        done = hold(running, Folder.of(folder), copying.go_on)
         if done is not None:
             return _with_time_left(job, saved_query(done, folder))
     raise _refused(
@@ -217,9 +229,8 @@ def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuer
 
 
 def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
-    """Return `query` unchanged. Raises SAVEPOINT_REFUSED if the query was drained and no drain was requested.
-
-    No job can resume from a drained query: its watermark is the end of time, so every later row would be too late.
+    """Return `query`. Raises SAVEPOINT_REFUSED if it was drained and no drain was requested: its watermark is the end
+    of time, so every later row would be too late.
     """
     if query.watermark_ms >= END_OF_TIME_MS and not job.is_drained:
         found = "it was drained: every row after its savepoint would be too late"
@@ -228,9 +239,7 @@ def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
 
 
 def _prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> None:
-    """Raise if a file of the new savepoint is missing or truncated. The copy may take hours, and other programs may
-    have removed files meanwhile.
-    """
+    """Raise if a file of the new savepoint is missing or truncated: a copy may take hours."""
     for lack in _lacks(partial, record):
         raise _refused(job, "every file as it was copied", lack)
 

@@ -55,7 +55,8 @@ def begun_at(job_folder: Folder, source: str) -> str | None:
 
 def remove_older_generations(folder: Folder, query: Query, sinks: Mapping[str, TwoPhaseSink]) -> None:
     """Remove the staged data and the folders of older generations after the new one has its *start*. Safe to
-    interrupt.
+    interrupt. Where the lease does not prove that no older driver lives, the records stay that stop one: its seal, and
+    what it reads before.
     """
     storage = open_storage(folder)
     for number in generations(folder):
@@ -64,7 +65,11 @@ def remove_older_generations(folder: Folder, query: Query, sinks: Mapping[str, T
                 older = query.sink(uid, number)
                 sink.abort(sink.pending(older))
                 sink.discard(older, 0)
-            storage.clear(f"g{number}")
+            for name in [""] if query.local_lease else _NOT_KEPT:
+                storage.clear(f"g{number}/{name}".rstrip("/"))
+
+
+_NOT_KEPT = ("spark", "ledger/journal", "ledger/prepared")
 
 
 def _start_of(generation: Folder) -> Start | None:

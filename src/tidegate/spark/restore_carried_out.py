@@ -155,7 +155,7 @@ class _Carried:
             final = (
                 generation_folder(self.restore.job_folder / QUERIES / query.uid, self.restore.target.generation)
                 / "spark"
-            ).local()
+            ).for_spark()
             rewrite_state(session, plan.conf, checkpoint, final, query.saved, change, tell_start, tables)
         form = form if change is None else change.after
         if match is not None and match.new and form is not None:

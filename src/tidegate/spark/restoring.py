@@ -64,15 +64,15 @@ def open_restore(
             *(job, found.generation, folder),
         )
         return None
-    savepoint = _opened(folder, job_folder.local(), stack, opens)
+    savepoint = _opened(folder, job_folder, stack, opens)
     return JobRestore(wish, savepoint, job_folder, found, _target(wish, savepoint, job, job_folder, found))
 
 
-def _opened(folder: Path, job_folder: Path, stack: ExitStack, opens: Opens) -> Savepoint:
+def _opened(folder: Path, job_folder: Folder, stack: ExitStack, opens: Opens) -> Savepoint:
     retained = retained_in(folder)
     if retained is None:
         return open_savepoint(folder)
-    held = None if opens is Opens.CHECK else job_folder / HELD
+    held = None if opens is Opens.CHECK or not job_folder.is_local else job_folder.local() / HELD
     if held is not None:
         ensure_folder(held)
     aside = stack.enter_context(TemporaryDirectory(prefix="tidegate-checkpoint-", dir=held))

@@ -53,7 +53,7 @@ def begin_empty(
     for name in (METADATA, checksum_of(METADATA)):
         (checkpoint / name).unlink(missing_ok=True)
     _go_on_behind(saved, places, checkpoint)
-    _lead_into((plan.folder / "spark").local(), checkpoint)
+    _lead_into((plan.folder / "spark").for_spark(), checkpoint)
 
 
 def _run_without_rows(session: SparkSession, plan: QueryPlan, checkpoint: Path) -> None:
@@ -84,7 +84,7 @@ def _go_on_behind(saved: SavedQuery, places: tuple[int | None, ...], checkpoint:
         entry.with_name(checksum_of(entry.name)).unlink(missing_ok=True)
 
 
-def _lead_into(final: Path, checkpoint: Path) -> None:
+def _lead_into(final: str, checkpoint: Path) -> None:
     """Spark refers to schemas by absolute path, so the paths must show the checkpoint's final place."""
     for folder, names in files_below(checkpoint):
         for path in (folder / name for name in names):

@@ -69,7 +69,7 @@ def rewrite_state(
     session: SparkSession,
     conf: Mapping[str, str],
     checkpoint: Path,
-    final: Path,
+    final: Path | str,
     saved: SavedQuery,
     change: StateChange,
     tell: Callable[[Happening], None],

@@ -16,7 +16,7 @@ from tests.support.driver import PYTHON_PATH
 
 CORE = Path(tidegate.__file__).parent / "core"
 EXECUTED = (
-    *("effects", "epoch", "epoch_time", "errors", "finish", "happenings", "ledger"),
+    *("effects", "epoch", "epoch_time", "errors", "finish", "finish_steadily", "happenings", "ledger"),
     *("recover", "recovery_plan", "spark_log", "states"),
     *("digests", "records/encoding", "records/job", "records/query", "records/transactions", "records/value"),
 )

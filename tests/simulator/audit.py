@@ -10,7 +10,7 @@ from tests.world.disk import COMMITS, OFFSETS
 from tests.world.engine import SparkStopped, load_state, parsed_offsets, read_commits, read_offsets
 from tests.world.rows import Row, event_time
 from tests.world.sinks import SimSink
-from tidegate.core.ledger import DECIDED, DONE, PREPARED, RUNS, RUNS_KEPT
+from tidegate.core.ledger import DECIDED, DONE, PREPARED, RUNS, RUNS_KEPT, RUNS_KEPT_WITHOUT_PROOF
 from tidegate.core.records import Decided, Sealed, decode, is_of_kind
 
 MOST_SLOTS = 10
@@ -138,7 +138,7 @@ def _audit_bounds(world: Swarm) -> list[str]:
     for index in range(len(world.plan.queries)):
         disk = world.checkpoint(index, world.generation)
         for folder, most in (
-            (RUNS, RUNS_KEPT + 1),
+            (RUNS, RUNS_KEPT + 1 if world.plan.local_lease else RUNS_KEPT_WITHOUT_PROOF + 1),
             (DECIDED, MOST_RECORDS),
             (DONE, MOST_RECORDS),
             (PREPARED, MOST_RECORDS),

@@ -15,9 +15,16 @@ from tidegate.core import effects as asked
 from tidegate.core.effects import Effect, Happening
 from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.finish import finish_as_they_come
-from tidegate.core.happenings import DueEpochAdded, EpochDecided, LogRestored, LogSetAside, TransactionsAborted
-from tidegate.core.ledger import DECIDED, DONE, PREPARED, Query
+from tidegate.core.finish_steadily import finish_as_they_come
+from tidegate.core.happenings import (
+    DueEpochAdded,
+    EpochDecided,
+    EpochDone,
+    LogRestored,
+    LogSetAside,
+    TransactionsAborted,
+)
+from tidegate.core.ledger import DECIDED, PREPARED, Query, read_finished
 from tidegate.core.records import Answer, Outcome, Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.seal import find_seal, seal_generation
@@ -38,6 +45,10 @@ class Part:
         self.disk: FillableDisk = driver.world.checkpoint(index, generation)
         self.sinks: list[SimSink] = driver.world.sinks_of(index, generation)
         self.run: Run | None = None
+        self.finished = -1
+        """The newest epoch that this run knows to be finished."""
+        self.written: dict[str, bytes] = {}
+        """What this run has written last, by name."""
         self.engine: SwarmEngine | None = None
         self.stream: Actor | None = None
         self.finisher: Actor | None = None
@@ -69,7 +80,10 @@ class Part:
         return [actor.error for actor in actors if actor is not None and actor.error is not None]
 
     def sees_commits_above(self, epoch: int) -> bool:
-        """Whether there is a whole commits entry of a later epoch."""
+        """Whether there is a whole commits entry of a later epoch, or Spark has begun an epoch behind it."""
+        waits = None if self.stream is None or not self.stream.alive else self.stream.effect
+        if isinstance(waits, asked.AwaitFinished) and waits.epoch > epoch:
+            return True
         later = [name for name in self.disk.names(COMMITS) if name.isdigit() and int(name) > epoch]
         return any(parse_commits(self.disk.read_bytes(f"{COMMITS}/{name}")) is not None for name in later)
 
@@ -147,6 +161,7 @@ class Driver:
             if _is_decided_without_commits(part.disk):
                 self.world.count("decided without a whole commits entry")
             runs.append((yield from open_run(part.query)))
+            part.finished = yield from read_finished()
         for part, run in zip(self.parts, runs, strict=True):
             part.start(run)
         self.opening = False
@@ -193,7 +208,7 @@ def is_ready(actor: Actor) -> bool:
         if isinstance(effect, asked.AwaitCommits):
             return part.stream_has_ended() or part.sees_commits_above(effect.epoch)
         if isinstance(effect, asked.AwaitFinished):
-            return part.stopping or _finisher_failed(part) or str(effect.epoch) in part.disk.names(DONE)
+            return part.stopping or _finisher_failed(part) or part.finished >= effect.epoch
     return True
 
 
@@ -213,9 +228,9 @@ def do(part: Part, effect: Effect) -> Any:
     return _DO[type(effect)](part, effect)
 
 
-def _await_finished(part: Part, effect: asked.AwaitFinished) -> None:
+def _await_finished(part: Part, effect: asked.AwaitFinished) -> int:
     part.driver.world.count("waited for the finisher")
-    if str(effect.epoch) not in part.disk.names(DONE):
+    if part.finished < effect.epoch:
         raise TidegateError(
             Code.RUN_SUPERSEDED,
             expected=f"epoch {effect.epoch} to be finished",
@@ -223,6 +238,7 @@ def _await_finished(part: Part, effect: asked.AwaitFinished) -> None:
             where=str(part.query),
             next_step="start again",
         )
+    return part.finished
 
 
 def _introduce(part: Part, effect: asked.Introduce) -> tuple[str, str, int, str]:
@@ -286,13 +302,26 @@ def _abort(part: Part, effect: asked.AbortOpen) -> None:
 def _delete(part: Part, effect: asked.Delete) -> None:
     if effect.point != "heal.checksum":
         part.driver.world.count(f"removed: {effect.point}")
+    part.written.pop(effect.name, None)
     part.disk.delete(effect.name)
+
+
+def _delete_all(part: Part, effect: asked.DeleteAll) -> None:
+    for name in effect.names:
+        _delete(part, asked.Delete(name, effect.point))
+
+
+def _replace(part: Part, effect: asked.Replace) -> None:
+    part.disk.put(effect.name, effect.data)
+    part.written[effect.name] = effect.data
 
 
 def _put_if_absent(part: Part, effect: asked.PutIfAbsent) -> bool:
     created = part.disk.put_if_absent(effect.name, effect.data)
     if effect.point == "seal":
         part.driver.world.count("sealed" if created else "put came second: seal")
+    elif created:
+        part.written[effect.name] = effect.data
     if effect.point in ("heal.put_back", "decision") and (not created or effect.point == "heal.put_back"):
         part.driver.world.count("put back" if created else f"put came second: {effect.point}")
     return created
@@ -326,6 +355,8 @@ def _tell(part: Part, effect: asked.Tell) -> None:
     word = _TOLD.get(type(effect.happening))
     if word is not None:
         part.driver.world.count(word)
+    if isinstance(effect.happening, EpochDone):
+        part.finished = effect.happening.epoch
     if isinstance(effect.happening, EpochDecided) and part.configuration.work is not Work.STATELESS:
         candidates = [name for name in part.disk.names(PREPARED) if name.startswith(f"{effect.happening.epoch}.")]
         if len(candidates) > 1:
@@ -334,10 +365,13 @@ def _tell(part: Part, effect: asked.Tell) -> None:
 
 _DO: Final[dict[type[Effect], Callable[[Part, Any], Any]]] = {
     asked.Get: lambda part, effect: part.disk.read_bytes(effect.name),
+    asked.Peek: lambda part, effect: part.disk.read_bytes(effect.name),
+    asked.Recall: lambda part, effect: part.written.get(effect.name) or part.disk.read_bytes(effect.name),
     asked.List: lambda part, effect: part.disk.names(effect.folder),
     asked.PutIfAbsent: _put_if_absent,
-    asked.Replace: lambda part, effect: part.disk.put(effect.name, effect.data),
+    asked.Replace: _replace,
     asked.Delete: _delete,
+    asked.DeleteAll: _delete_all,
     asked.SetAside: lambda part, effect: part.disk.set_aside(effect.name),
     asked.SyncCheckpoint: lambda part, effect: part.disk.sync_checkpoint(),
     asked.AwaitFinished: _await_finished,

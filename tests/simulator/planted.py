@@ -126,6 +126,7 @@ _PLAN: Final = "tests/simulator/plan.py"
 _SINKS: Final = "tests/world/sinks.py"
 _EPOCH: Final = "tidegate/core/epoch.py"
 _FINISH: Final = "tidegate/core/finish.py"
+_STEADILY: Final = "tidegate/core/finish_steadily.py"
 _LEDGER: Final = "tidegate/core/ledger.py"
 _RECOVER: Final = "tidegate/core/recover.py"
 _RECOVERY_PLAN: Final = "tidegate/core/recovery_plan.py"
@@ -159,8 +160,8 @@ PLANTED: Final = (
         "an epoch does not wait for the finisher",
         "step 6",
         _EPOCH,
-        "        yield AwaitFinished(epoch - query.max_concurrent)\n",
-        "        yield from ()\n",
+        "    finished = yield from await_finished(epoch - query.max_concurrent)\n",
+        "    finished = yield from await_finished(-1)\n",
     ),
     _bug(
         "finished is finished_through alone",
@@ -302,8 +303,8 @@ PLANTED: Final = (
         "epochs below are not decided at the start of an epoch",
         "rule 6",
         _EPOCH,
-        "        if (yield from decide(query, older)) is None:\n",
-        "        if (yield from ()) is not None:\n",
+        "        yield from decide_and_look(query, run, older)\n",
+        "        yield from ()\n",
         seeds=2000,
         near=30,
     ),
@@ -311,8 +312,8 @@ PLANTED: Final = (
         "a superseded run goes on",
         "rule 6",
         _LEDGER,
-        "    if newest > run.run:\n",
-        "    if newest > run.run + 1000:\n",
+        "    return (yield from get(entry(RUNS, run.run + 1))) is not None\n",
+        "    return (yield from get(entry(RUNS, run.run + 1))) is not None and run.run > 1000\n",
         seeds=2000,
         near=10,
     ),
@@ -442,6 +443,43 @@ PLANTED: Final = (
         "any(driver.python.alive for driver in self.drivers)",
         seeds=4000,
         near=1610,
+    ),
+    # --- the looks that a living run leaves out
+    _bug(
+        "no look for a newer run after the own decision",
+        "few requests",
+        _STEADILY,
+        "        if (yield from has_successor(run)):\n",
+        "        if False and (yield from has_successor(run)):\n",
+        seeds=4000,
+        near=200,
+    ),
+    _bug(
+        "the own prepared record counts, whatever the state ids say",
+        "few requests",
+        _STEADILY,
+        " or own.state_ids != logged.state_ids:\n",
+        ":\n",
+        seeds=4000,
+        near=40,
+    ),
+    _bug(
+        "the records of a run count as those of its successor",
+        "few requests",
+        _DRIVER,
+        "        self.written: dict[str, bytes] = {}\n",
+        '        self.written: dict[str, bytes] = driver.world.__dict__.setdefault(f"written {index}", {})\n',
+        seeds=4000,
+        near=1910,
+    ),
+    _bug(
+        "records go while Spark keeps its log",
+        "few requests",
+        _STEADILY,
+        "            return\n        yield DeleteAll(",
+        "            pass\n        yield DeleteAll(",
+        seeds=4000,
+        near=1850,
     ),
     # --- a log that a late driver overwrites
     _bug(

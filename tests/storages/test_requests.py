@@ -13,10 +13,10 @@ from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
 
 PROGRAM = Path(__file__).with_name("counted_program.py")
-EPOCHS = 12
+EPOCHS = 46
 IDLE_SECONDS = 60
 IDLE_AT_MOST = 30
-OF_AN_EPOCH_AT_MOST = 70
+OF_AN_EPOCH_AT_MOST = 20
 
 
 @pytest.mark.more

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, cast
@@ -85,7 +85,8 @@ class _CountedStorage:
 
         @wraps(act)
         def counted_act(*arguments: Any, **options: Any) -> Any:
-            self._counted.add(_KINDS.get(call, call), self._storage.where(arguments[0]))
+            name = arguments[0] if isinstance(arguments[0], str) else next(iter(arguments[0]))
+            self._counted.add(_KINDS.get(call, call), self._storage.where(name))
             return act(*arguments, **options)
 
         return counted_act
@@ -138,6 +139,14 @@ def _count_hdfs(counted: Counted, patch: pytest.MonkeyPatch) -> None:
         (HdfsClient, "log_edit", "log edit"),
     ):
         _count_calls(counted, patch, module, name, kind)
+    delete_all: Callable[..., Any] = HdfsClient.delete_all
+
+    def counted_delete_all(client: Any, paths: Sequence[str]) -> Any:
+        for path in paths:
+            counted.add("delete", path)
+        return delete_all(client, paths)
+
+    patch.setattr(HdfsClient, "delete_all", counted_delete_all)
 
 
 def _count_calls(counted: Counted, patch: pytest.MonkeyPatch, where: Any, name: str, kind: str) -> None:

@@ -10,7 +10,8 @@ from tests.unit.test_finish_choose import OFFSETS, QUERY, STATELESS, prepared
 from tidegate.core import effects as fx
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.finish import catch_up, decide
-from tidegate.core.ledger import START, read_finished_through
+from tidegate.core.finish_steadily import decide_and_look
+from tidegate.core.ledger import START, read_finished, read_finished_through
 from tidegate.core.records import Decided, Done, Run, Start, decode, digest_of, encode
 
 RUN = Run(run=1, token="t", host="h", process=1, since="now")
@@ -33,7 +34,7 @@ class Files(dict[str, bytes]):
 
     def _perform(self, effect: fx.Effect) -> Any:
         match effect:
-            case fx.Get(name):
+            case fx.Get(name) | fx.Peek(name) | fx.Recall(name):
                 return self.get(name)
             case fx.List(folder):
                 return [name.rpartition("/")[2] for name in self if name.rpartition("/")[0] == folder]
@@ -95,6 +96,48 @@ def test_a_decision_that_came_after_the_epoch_was_finished_otherwise_is_withdraw
     files = finished_by("another")(opened())
     assert files.run(decide(QUERY, 3)) is None
     assert "ledger/decided/3" not in files
+
+
+def succeeded_by(finished_with: str) -> Files:
+    """A newer run exists when the decision of this one is put, and has finished the epoch."""
+
+    class FinishedBySuccessor(Files):
+        def after_put(self) -> None:
+            self["ledger/done/3"] = encode(Done(epoch=3, run=2, prepared_digest=finished_with))
+            self["ledger/runs/2"] = encode(RUN)
+
+    return FinishedBySuccessor(opened())
+
+
+def test_a_living_run_that_decides_too_late_withdraws_its_decision_and_stops() -> None:
+    files = succeeded_by("another")
+    with pytest.raises(TidegateError) as caught:
+        files.run(decide_and_look(QUERY, RUN, 3))
+    assert caught.value.catalogue_entry is Code.RUN_SUPERSEDED
+    assert "ledger/decided/3" not in files
+
+
+def test_a_decision_that_its_successor_has_obeyed_stays_and_the_run_stops() -> None:
+    files = succeeded_by(digest_of(prepared(1)[0]))
+    with pytest.raises(TidegateError) as caught:
+        files.run(decide_and_look(QUERY, RUN, 3))
+    assert caught.value.catalogue_entry is Code.RUN_SUPERSEDED
+    assert "ledger/decided/3" in files
+
+
+def test_a_run_with_a_successor_commits_nothing_of_a_decision_that_it_has_only_read() -> None:
+    files = opened()
+    files.run(decide(QUERY, 3))
+    files["ledger/runs/2"] = encode(RUN)
+    with pytest.raises(TidegateError) as caught:
+        files.run(decide_and_look(QUERY, RUN, 3))
+    assert caught.value.catalogue_entry is Code.RUN_SUPERSEDED
+
+
+def test_a_query_without_its_start_is_refused() -> None:
+    with pytest.raises(TidegateError) as caught:
+        Files().run(read_finished())
+    assert caught.value.catalogue_entry is Code.RECORD_CORRUPT
 
 
 def test_a_kill_between_done_and_finished_through_forgets_nothing() -> None:

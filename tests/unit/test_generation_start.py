@@ -54,7 +54,7 @@ class Folder:
 
     def _do(self, effect: object) -> object:
         match effect:
-            case fx.Get(name):
+            case fx.Get(name) | fx.Recall(name):
                 return self.files.get(name)
             case fx.List(folder):
                 return [name.rpartition("/")[2] for name in self.files if name.rpartition("/")[0] == folder]

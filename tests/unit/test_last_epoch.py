@@ -14,7 +14,7 @@ from tidegate.core.drain import (
     last_epoch_is_due,
     take_back_last_epoch,
 )
-from tidegate.core.effects import Get, List, PutIfAbsent, SetAside, Steps, Tell
+from tidegate.core.effects import Get, List, PutIfAbsent, Recall, SetAside, Steps, Tell
 from tidegate.core.ledger import COMMITS, DECIDED, OFFSETS, Query, entry, numbers
 from tidegate.core.records import Decided, encode
 from tidegate.storages.local.storage import LocalStorage
@@ -49,7 +49,7 @@ class Log:
         try:
             while True:
                 match steps.send(result):
-                    case Get(name):
+                    case Get(name) | Recall(name):
                         result = self.storage.read(name)
                     case List(folder):
                         result = self.storage.list(folder)

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from tidegate.core.effects import Get, List, PutIfAbsent, Steps
+from tidegate.core.effects import Get, List, PutIfAbsent, Recall, Steps
 from tidegate.core.errors import TidegateError
 from tidegate.core.finish import decide
 from tidegate.core.ledger import DECIDED, Query, entry, read_decided
@@ -41,7 +41,7 @@ def run(storage: Storage, steps: Steps[ResultT]) -> ResultT:
     try:
         while True:
             match steps.send(result):
-                case Get(name):
+                case Get(name) | Recall(name):
                     result = storage.read(name)
                 case List(folder):
                     result = storage.list(folder)

@@ -57,6 +57,7 @@ class Configuration:
             sources=tuple(f"source{index}" for index in range(len(self.positions))),
             sinks=tuple(f"{kind}{index}" for index, kind in enumerate(self.sinks)),
             max_concurrent=self.max_concurrent,
+            cleaned_together=2,
             local_lease=self.local_lease,
         )
 

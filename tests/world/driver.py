@@ -15,8 +15,9 @@ from tidegate.core.effects import Effect
 from tidegate.core.epoch import run_epoch
 from tidegate.core.epoch_time import note_overdue, times_by_epoch
 from tidegate.core.errors import TidegateError
-from tidegate.core.finish import finish_as_they_come
-from tidegate.core.ledger import DONE, Query
+from tidegate.core.finish_steadily import finish_as_they_come
+from tidegate.core.happenings import EpochDone
+from tidegate.core.ledger import Query, read_finished
 from tidegate.core.records import Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_commits
@@ -90,6 +91,10 @@ class Driver:
         self.number = number
         self.paused = False
         self.fences: Fences = {}
+        self.finished = -1
+        """The newest epoch that this driver knows to be finished."""
+        self.written: dict[str, bytes] = {}
+        """What this driver has written last, by name."""
         self.run: Run | None = None
         self.engine: Engine | None = None
         self.world = world
@@ -178,6 +183,7 @@ class Driver:
     def _stream(self) -> SparkSteps:
         run = yield from open_run(self._query)
         self.run = run
+        self.finished = yield from read_finished()
         yield from self.world.after_recovery()
         times: dict[int, float] = {}
         if self._configuration.slow is not None:
@@ -223,14 +229,17 @@ class Driver:
         if isinstance(effect, asked.AwaitCommits):
             return self.stream.life is not Life.ALIVE or self.sees_commits_above(effect.epoch)
         if isinstance(effect, asked.AwaitFinished):
-            return self._finisher_failed() or str(effect.epoch) in self.world.disk.names(DONE)
+            return self._finisher_failed() or self.finished >= effect.epoch
         return True
 
     def _finisher_failed(self) -> bool:
         return self.finisher is not None and self.finisher.life is not Life.ALIVE
 
     def sees_commits_above(self, epoch: int) -> bool:
-        """Whether there is a whole commits entry of a later epoch."""
+        """Whether there is a whole commits entry of a later epoch, or Spark has begun an epoch behind it."""
+        waits = self.stream.effect
+        if isinstance(waits, asked.AwaitFinished) and self.stream.life is Life.ALIVE and waits.epoch > epoch:
+            return True
         disk = self.world.disk
         later = [name for name in disk.names(COMMITS) if name.isdigit() and int(name) > epoch]
         return any(parse_commits(disk.read_bytes(f"{COMMITS}/{name}")) is not None for name in later)
@@ -242,11 +251,38 @@ class Driver:
 # --- the effects -------------------------------------------------------------------------------------------
 
 
-def _await_finished(driver: Driver, effect: asked.AwaitFinished) -> None:
+def _await_finished(driver: Driver, effect: asked.AwaitFinished) -> int:
     finisher = driver.finisher
-    is_done = str(effect.epoch) in driver.world.disk.names(DONE)
-    if not is_done and finisher is not None and finisher.error is not None:
+    if driver.finished < effect.epoch and finisher is not None and finisher.error is not None:
         raise finisher.error
+    return driver.finished
+
+
+def _put_if_absent(driver: Driver, effect: asked.PutIfAbsent) -> bool:
+    created = driver.world.disk.put_if_absent(effect.name, effect.data)
+    if created:
+        driver.written[effect.name] = effect.data
+    return created
+
+
+def _replace(driver: Driver, effect: asked.Replace) -> None:
+    driver.world.disk.put(effect.name, effect.data)
+    driver.written[effect.name] = effect.data
+
+
+def _delete(driver: Driver, effect: asked.Delete) -> None:
+    driver.written.pop(effect.name, None)
+    driver.world.disk.delete(effect.name)
+
+
+def _delete_all(driver: Driver, effect: asked.DeleteAll) -> None:
+    for name in effect.names:
+        _delete(driver, asked.Delete(name, effect.point))
+
+
+def _tell(driver: Driver, effect: asked.Tell) -> None:
+    if isinstance(effect.happening, EpochDone):
+        driver.finished = effect.happening.epoch
 
 
 def _introduce(driver: Driver, effect: asked.Introduce) -> tuple[str, str, int, str]:
@@ -267,10 +303,13 @@ def _discard(driver: Driver, effect: asked.DiscardFrom) -> int:
 _DO: dict[type[Effect | Do], Callable[[Driver, Any], Any]] = {
     Do: lambda driver, effect: effect.act(),
     asked.Get: lambda driver, effect: driver.world.disk.read_bytes(effect.name),
+    asked.Peek: lambda driver, effect: driver.world.disk.read_bytes(effect.name),
+    asked.Recall: lambda driver, effect: driver.written.get(effect.name) or driver.world.disk.read_bytes(effect.name),
     asked.List: lambda driver, effect: driver.world.disk.names(effect.folder),
-    asked.PutIfAbsent: lambda driver, effect: driver.world.disk.put_if_absent(effect.name, effect.data),
-    asked.Replace: lambda driver, effect: driver.world.disk.put(effect.name, effect.data),
-    asked.Delete: lambda driver, effect: driver.world.disk.delete(effect.name),
+    asked.PutIfAbsent: _put_if_absent,
+    asked.Replace: _replace,
+    asked.Delete: _delete,
+    asked.DeleteAll: _delete_all,
     asked.SetAside: lambda driver, effect: driver.world.disk.set_aside(effect.name),
     asked.SyncCheckpoint: lambda driver, effect: driver.world.disk.sync_checkpoint(),
     asked.AwaitFinished: _await_finished,
@@ -286,7 +325,16 @@ _DO: dict[type[Effect | Do], Callable[[Driver, Any], Any]] = {
     asked.ReadPosition: lambda driver, effect: driver.sink(effect.sink).position(),
     asked.CleanThrough: _clean,
     asked.DiscardFrom: _discard,
-    asked.Tell: lambda driver, effect: None,
+    asked.Tell: _tell,
 }
-READS = (asked.Get, asked.List, asked.LookForEvidence, asked.ListOpen, asked.ReadPosition, asked.Tell)
+READS = (
+    asked.Get,
+    asked.Peek,
+    asked.Recall,
+    asked.List,
+    asked.LookForEvidence,
+    asked.ListOpen,
+    asked.ReadPosition,
+    asked.Tell,
+)
 """Effects that leave the world as it is."""

@@ -234,7 +234,7 @@ def _records() -> list[Hostile]:
     gone = _remove("ledger/start", kill=False)
     return [
         *found,
-        Hostile("*start* is gone", "stateful-sk", _at("sync"), gone, Code.RECORD_CORRUPT),
+        Hostile("*start* is gone, which the run has read", "stateful-sk", _at("sync", count=2), gone, None),
         Hostile("no prepared record", "stateful-sk", _at("commits.seen"), _remove(_PREPARED), Code.LEDGER_HOLE),
         Hostile("the chosen one is gone", "stateful-sk", _at("commit"), _remove(_PREPARED), Code.LEDGER_HOLE),
         Hostile("the chosen one is another", "stateful-sk", _at("commit"), _other_prepared, Code.LEDGER_HOLE),

@@ -271,7 +271,7 @@ class World:
 
     def _record(self, driver: Driver, thread: Thread) -> None:
         effect = thread.effect
-        if isinstance(effect, asked.Tell) or (isinstance(effect, asked.Get) and effect.name == START):
+        if isinstance(effect, asked.Tell) or (isinstance(effect, asked.Get | asked.Recall) and effect.name == START):
             return  # nothing to lose, nothing that could have changed
         changes = not isinstance(effect, READS)
         hits = [Hit.KILL, Hit.ERROR]

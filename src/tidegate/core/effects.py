@@ -24,6 +24,24 @@ class Get:
 
 
 @dataclass(frozen=True, slots=True)
+class Peek:
+    """Like `Get`, but a power loss may lose what was read, until a later put has returned that holds it."""
+
+    name: str
+    point: str = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Read a record that no other run writes while this one is the newest: its content may come from memory, if this
+    process itself has written it. Otherwise like `Get`.
+    """
+
+    name: str
+    point: str = "read"
+
+
+@dataclass(frozen=True, slots=True)
 class List:
     """List a folder. Result: the names of its files (not paths), in any order."""
 
@@ -54,6 +72,14 @@ class Delete:
     """Remove a file; no error when it is absent. A power loss may bring it back."""
 
     name: str
+    point: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAll:
+    """Like `Delete`, of several files, in few requests."""
+
+    names: tuple[str, ...]
     point: str
 
 
@@ -111,7 +137,9 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class AwaitFinished:
-    """Wait until the finisher of this run has finished epoch `epoch`; raises what stopped the finisher."""
+    """Wait until the finisher of this run has finished epoch `epoch`; raises what stopped the finisher. Result: the
+    newest epoch that recovery has found finished, or that the finisher has finished: at least `epoch`.
+    """
 
     epoch: int
     point: str = "wait"
@@ -119,7 +147,9 @@ class AwaitFinished:
 
 @dataclass(frozen=True, slots=True)
 class AwaitCommits:
-    """Wait for an entry in Spark's commit log above `epoch`. Result: False when the run has ended instead."""
+    """Wait for an entry in Spark's commit log above `epoch`. Result: False when the run has ended instead. Spark's call
+    with a later epoch is a sign of an entry, too: whoever finds none then has found a hole.
+    """
 
     epoch: int
     point: str = "commits.seen"
@@ -215,9 +245,12 @@ class ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class CleanThrough:
-    """Remove the journals and stages of epochs at or below `epoch`."""
+    """Remove the journals and stages of epochs at or below `epoch`. `journals`: of the journals only these, all of
+    `epoch`; None: all that a list shows.
+    """
 
     epoch: int
+    journals: tuple[str, ...] | None = None
     point: str = "gc.clean"
 
 
@@ -246,10 +279,13 @@ class Tell:
 
 Effect: TypeAlias = (
     Get
+    | Peek
+    | Recall
     | List
     | PutIfAbsent
     | Replace
     | Delete
+    | DeleteAll
     | SetAside
     | SyncCheckpoint
     | Compute
@@ -279,6 +315,14 @@ def get(name: str) -> Steps[bytes | None]:
     return (yield Get(name))
 
 
+def peek(name: str) -> Steps[bytes | None]:
+    return (yield Peek(name))
+
+
+def recall(name: str) -> Steps[bytes | None]:
+    return (yield Recall(name))
+
+
 def list_names(folder: str) -> Steps[Sequence[str]]:
     return (yield List(folder))
 
@@ -293,6 +337,10 @@ def set_aside(name: str, point: str) -> Steps[str | None]:
 
 def compute(effect: Compute) -> Steps[Computed]:
     return (yield effect)
+
+
+def await_finished(epoch: int) -> Steps[int]:
+    return (yield AwaitFinished(epoch))
 
 
 def await_commits(epoch: int) -> Steps[bool]:

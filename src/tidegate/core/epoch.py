@@ -5,27 +5,28 @@ from __future__ import annotations
 import msgspec
 
 from tidegate.core.effects import (
-    AwaitFinished,
     Compute,
     Computed,
     OwnPlan,
     Steps,
     SyncCheckpoint,
     Tell,
+    await_finished,
     compute,
-    get,
+    peek,
     put_if_absent,
+    recall,
 )
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.finish import decide
+from tidegate.core.finish_steadily import decide_and_look
 from tidegate.core.happenings import EpochPrepared
 from tidegate.core.ledger import (
     OFFSETS,
     Query,
     entry,
     prepared_name,
-    read_decided,
     read_finished,
+    recall_decided,
     stop_if_superseded,
 )
 from tidegate.core.records import Decided, Prepared, Run, encode
@@ -54,22 +55,16 @@ def run_epoch(query: Query, run: Run, epoch: int) -> Steps[Prepared]:
 
 
 def _let_in(query: Query, run: Run, epoch: int) -> Steps[int]:
-    """Every epoch below is decided, by the ledger and not by memory; at most `max_concurrent` are unfinished."""
+    """Every epoch below is decided, by the ledger and not by memory; at most `max_concurrent` are unfinished. Returns
+    the newest finished epoch.
+
+    What this run's finisher has finished stands in the ledger. What another run has finished, a newer one has.
+    """
     yield from stop_if_superseded(query, run)
-    finished = yield from _finished_below(query, epoch)
-    for older in range(finished + 1, epoch):
-        if (yield from decide(query, older)) is None:
-            # Finished meanwhile: by the finisher of this run, or by another run, which may be far ahead by now.
-            finished = yield from _finished_below(query, epoch)
-    if finished < epoch - query.max_concurrent:
-        yield AwaitFinished(epoch - query.max_concurrent)
-        finished = yield from read_finished()
-    return finished
-
-
-def _finished_below(query: Query, epoch: int) -> Steps[int]:
-    """The newest finished epoch, which must be below `epoch`."""
-    finished = yield from read_finished()
+    finished = yield from await_finished(epoch - query.max_concurrent)
+    if (yield from recall(prepared_name(epoch - 1, run.run))) is None:
+        # The first epoch of this run: Spark's log may have been replaced since recovery has read it.
+        finished = max(finished, (yield from read_finished()))
     if epoch <= finished:
         raise TidegateError(
             Code.EPOCH_FINISHED,
@@ -77,19 +72,21 @@ def _finished_below(query: Query, epoch: int) -> Steps[int]:
             found=f"epoch {epoch}",
             where=str(query),
         )
+    for older in range(finished + 1, epoch):
+        yield from decide_and_look(query, run, older)
     return finished
 
 
 def _record(query: Query, run: Run, epoch: int, computed: Computed) -> Steps[Prepared]:
     name = entry(OFFSETS, epoch)
-    data = yield from get(name)
+    data = yield from peek(name)
     offsets = parse_offsets(data)
     if data is None or offsets is None:
         raise _torn(query, epoch, f"{name} is missing or torn")
     strangers = [c for c in computed.committables if (c.attempt.epoch, c.attempt.run) != (epoch, run.run)]
     if strangers:
         raise _torn(query, epoch, f"committables of {strangers[0].attempt.name}")
-    before = yield from read_decided(epoch - 1)
+    before = yield from recall_decided(epoch - 1)
     if computed.own is not None:
         _check_own_plan(query, epoch, computed.own, computed.start_positions, offsets, before)
     if before is not None:

@@ -26,16 +26,16 @@ fence a commit on its way could still arrive after the look. `lost`, or no evide
 from its journal. Without a journal, or if the sink cannot tell, the job stops and says which rows are in question; it
 never guesses.
 
-Who does what. The finisher of a run (`finish_as_they_come`) and recovery do all steps, oldest epoch first. The start of
+Who does what. The finisher of a run (`finish_steadily`) and recovery do all steps, oldest epoch first. The start of
 epoch N+1 also decides the epochs before it, because Spark may soon purge what a decision is made from; it commits
-nothing. An older run may be alive in spite of the locks. So each epoch and each try of a commit begins with the
-question whether a newer run exists, the loser of a create-if-absent uses the record that won, and a superseded run
-raises no verdict about data that its successor may have cleaned up.
+nothing. An older run may be alive in spite of the locks. So the question whether a newer run exists stands between a
+decision and its commit, and before each further sink and try. The loser of a create-if-absent uses the record that won,
+and a superseded run raises no verdict about data that its successor may have cleaned up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from tidegate.core.effects import (
     CleanThrough,
@@ -45,14 +45,13 @@ from tidegate.core.effects import (
     Replace,
     Steps,
     Tell,
-    await_commits,
     commit_sink,
     get,
     look_for_evidence,
     put_if_absent,
+    recall,
     redo_transaction,
 )
-from tidegate.core.epoch_time import forget_overdue
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import DeadLettersWritten, EpochDecided, EpochDone, TransactionRedone
 from tidegate.core.ledger import (
@@ -64,6 +63,7 @@ from tidegate.core.ledger import (
     OFFSETS,
     RUNS,
     RUNS_KEPT,
+    RUNS_KEPT_WITHOUT_PROOF,
     Query,
     entry,
     newest_committed,
@@ -75,6 +75,7 @@ from tidegate.core.ledger import (
     read_finished,
     read_finished_through,
     read_prepared,
+    recall_finished_through,
     stop_if_superseded,
     superseded,
 )
@@ -97,40 +98,32 @@ from tidegate.core.spark_log import CommitsEntry, parse_commits, parse_offsets
 from tidegate.core.states import ANSWERED, SHOWN, TRANSACTION, TransactionEvent, TransactionState
 
 
-def finish_as_they_come(query: Query, run: Run, cut_off_before: Collection[int] = ()) -> Steps[None]:
-    """The finisher: finish every epoch that Spark's commit log shows, in order, until the run ends. Also removes the
-    records of earlier cut-offs.
-    """
-    finished = yield from read_finished()
-    alive = True
-    while alive:
-        alive = yield from await_commits(finished)
-        newest = yield from newest_committed()
-        for epoch in range(finished + 1, (finished if newest is None else newest) + 1):
-            yield from finish_epoch(query, run, epoch)
-            finished = epoch
-            if epoch in cut_off_before:
-                yield from forget_overdue(epoch)
-
-
 def finish_epoch(query: Query, run: Run, epoch: int) -> Steps[None]:
     """Decide epoch `epoch`, which Spark's log or a decision shows, commit all its sinks, write *done*."""
     yield from stop_if_superseded(query, run)
     decided = yield from decide(query, epoch)
     if decided is None:
         raise superseded(query, run, f"epoch {epoch} was finished by another run")
-    prepared = yield from _chosen(query, run, decided)
-    for sink in query.sinks:
-        committables = of_sink(prepared.committables, sink)
-        if committables:
-            yield from _commit(query, run, epoch, committables)
+    yield from stop_if_superseded(query, run)
+    yield from finish_decided_epoch(query, run, decided)
+    yield from clean_up(query)
+
+
+def finish_decided_epoch(query: Query, run: Run, decided: Decided) -> Steps[Prepared]:
+    """Commit all sinks of a decided epoch, write *done*. The caller has looked for a newer run after the decision."""
+    epoch, prepared = decided.epoch, (yield from _chosen(query, run, decided))
+    committables = [mine for sink in query.sinks if (mine := of_sink(prepared.committables, sink))]
+    for number, mine in enumerate(committables):
+        if number > 0:
+            yield from stop_if_superseded(query, run)
+        yield from _commit(query, run, epoch, mine)
     done = Done(epoch=epoch, run=decided.run, prepared_digest=decided.prepared_digest)
     yield from put_if_absent(entry(DONE, epoch), encode(done), "done")
-    reached = yield from _advance(epoch, prepared)
+    reached = yield from _advance(epoch, prepared, (yield from recall_finished_through()))
     yield from _tell_dead_letters(query, prepared)
     rows = sum(committable.rows for committable in prepared.committables)
     yield Tell(EpochDone(epoch=epoch, rows=rows, reached=reached))
-    yield from clean_up(query)
+    return prepared
 
 
 def _tell_dead_letters(query: Query, prepared: Prepared) -> Steps[None]:
@@ -168,12 +161,19 @@ def decide(query: Query, epoch: int) -> Steps[Decided | None]:
         commits = yield from get(entry(COMMITS, epoch))
     record = choose(query, epoch, offsets, commits, candidates)
     created = yield from put_if_absent(entry(DECIDED, epoch), encode(record), "decision")
-    if created and (yield from read_finished()) >= epoch and not (yield from _done_with(epoch, record)):
-        yield Delete(entry(DECIDED, epoch), "decision.withdrawn")
+    if created and (yield from withdraw_if_late(epoch, record)):
         return None
     if created:
         yield Tell(EpochDecided(epoch=epoch, run=record.run))
     return (yield from read_decided(epoch))
+
+
+def withdraw_if_late(epoch: int, record: Decided) -> Steps[bool]:
+    """Withdraw a decision that was put after the epoch had been finished by another one. True if it was."""
+    if (yield from read_finished()) < epoch or (yield from _done_with(epoch, record)):
+        return False
+    yield Delete(entry(DECIDED, epoch), "decision.withdrawn")
+    return True
 
 
 def _done_with(epoch: int, record: Decided) -> Steps[bool]:
@@ -258,7 +258,7 @@ def _away(query: Query, epoch: int) -> TidegateError:
 
 def _chosen(query: Query, run: Run, decided: Decided) -> Steps[Prepared]:
     name = prepared_name(decided.epoch, decided.run)
-    data = yield from get(name)
+    data = yield from recall(name)
     if data is None or digest_of(data) != decided.prepared_digest:
         yield from _stop_if_finished_by_others(query, run, decided.epoch)
         found = "no such file" if data is None else "another record"
@@ -273,7 +273,6 @@ def _commit(query: Query, run: Run, epoch: int, committables: tuple[Committable,
     sink = committables[0].attempt.sink.sink
     tries = 0
     while True:
-        yield from stop_if_superseded(query, run)
         answers = yield from commit_sink(sink, committables)
         states = [TransactionState.COMMITTED]
         for committable, answer in zip(committables, answers, strict=True):
@@ -282,6 +281,7 @@ def _commit(query: Query, run: Run, epoch: int, committables: tuple[Committable,
             return
         yield Hesitate(sink, epoch, tries, "; ".join(answer.detail for answer in answers if answer.detail))
         tries += 1
+        yield from stop_if_superseded(query, run)
 
 
 def _settle(query: Query, run: Run, committable: Committable, answer: Answer) -> Steps[TransactionState]:
@@ -353,12 +353,13 @@ def catch_up(query: Query, run: Run) -> Steps[None]:
     for epoch in (yield from numbers(DONE)):
         decided = yield from read_decided(epoch)
         if decided is not None and (standing is None or epoch > standing.epoch):
-            yield from _advance(epoch, (yield from _chosen(query, run, decided)))
+            standing = yield from _advance(epoch, (yield from _chosen(query, run, decided)), standing)
 
 
-def _advance(epoch: int, prepared: Prepared) -> Steps[FinishedThrough]:
-    """Write *finished_through*, which never goes back, with the newest evidence of each sink that wrote something."""
-    standing = yield from read_finished_through()
+def _advance(epoch: int, prepared: Prepared, standing: FinishedThrough | None) -> Steps[FinishedThrough]:
+    """Write *finished_through*, which this run never puts back, with the newest evidence of each sink that wrote
+    something. `standing`: its content.
+    """
     if standing is not None and standing.epoch >= epoch:
         return standing
     progress = {} if standing is None else dict(standing.sinks)
@@ -382,5 +383,6 @@ def clean_up(query: Query) -> Steps[None]:
     for number, run in (yield from prepared_entries()):
         if number < oldest_kept:
             yield Delete(prepared_name(number, run), "gc.record")
-    for number in (yield from numbers(RUNS))[:-RUNS_KEPT]:
+    runs_kept = RUNS_KEPT if query.local_lease else RUNS_KEPT_WITHOUT_PROOF
+    for number in (yield from numbers(RUNS))[:-runs_kept]:
         yield Delete(entry(RUNS, number), "gc.record")

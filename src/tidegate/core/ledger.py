@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tidegate.core.effects import Steps, get, list_names
+from tidegate.core.effects import Steps, get, list_names, recall
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.fingerprints import NOTHING_ALLOWED, Allowed
 from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START
@@ -47,6 +47,10 @@ KEPT_AT_LEAST = 3
 """*decided* and *done* of this many newest epochs are always kept."""
 RUNS_KEPT = 10
 """Records of this many newest runs are kept, so that a restart loop stays bounded."""
+RUNS_KEPT_WITHOUT_PROOF = 1_000
+"""The same where older runs may be alive: a run finds its successor by the next number. Each of these records is a
+restart after a lease that the older run knows to be lost, by its own clock.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,7 @@ class Query:
     the first of its generation. `may_repeat`: a rewind allows this generation to show rows of older ones again.
     `fingerprints`: of the stateful operators of the program; None without a program, or if they cannot be read.
     `allowed`: the operators that may differ from those of the state. `dead_letters`: the sink for rows that other sinks
-    refuse, if there is one.
+    refuse, if there is one. `cleaned_together`: the finisher removes the old records of so many epochs at once.
     """
 
     job: str
@@ -78,6 +82,7 @@ class Query:
     fingerprints: tuple[OperatorFingerprint, ...] | None = None
     allowed: Allowed = NOTHING_ALLOWED
     dead_letters: str | None = None
+    cleaned_together: int = 20
 
     def sink(self, uid: str, generation: int | None = None) -> SinkIdentity:
         """The identity in transaction names and evidence of one sink; of this generation or another."""
@@ -152,7 +157,7 @@ def numbers(folder: str) -> Steps[list[int]]:
 
 def read_start() -> Steps[Start]:
     """*start*, which exists after the query has been opened."""
-    data = yield from get(START)
+    data = yield from recall(START)
     if data is None:
         raise TidegateError(
             Code.RECORD_CORRUPT,
@@ -171,6 +176,14 @@ def read_finished_through() -> Steps[FinishedThrough | None]:
     A finisher that was paused may have written an older value: see `read_finished`.
     """
     data = yield from get(FINISHED_THROUGH)
+    return None if data is None else decode(FinishedThrough, data, FINISHED_THROUGH)
+
+
+def recall_finished_through() -> Steps[FinishedThrough | None]:
+    """The same, as this process has written it last. A newer run may have written a later one: then this run puts an
+    older one in its place, as any finisher can that was paused.
+    """
+    data = yield from recall(FINISHED_THROUGH)
     return None if data is None else decode(FinishedThrough, data, FINISHED_THROUGH)
 
 
@@ -208,6 +221,13 @@ def sealed(where: str, seal: Sealed) -> TidegateError:
     )
 
 
+def recall_decided(epoch: int) -> Steps[Decided | None]:
+    """*decided/N*, which may be what this process has written itself; or None."""
+    name = entry(DECIDED, epoch)
+    data = yield from recall(name)
+    return None if data is None else decode_decided(data, name)
+
+
 def read_prepared(epoch: int) -> Steps[list[tuple[bytes, Prepared]]]:
     """All prepared records of an epoch with their bytes, in the order of their runs."""
     found: list[tuple[bytes, Prepared]] = []
@@ -242,9 +262,13 @@ def newest_committed() -> Steps[int | None]:
 
 def stop_if_superseded(query: Query, run: Run) -> Steps[None]:
     """Raise if a newer run of the query exists: two finishers would fence each other for ever."""
-    newest = max((yield from numbers(RUNS)), default=run.run)
-    if newest > run.run:
-        raise superseded(query, run, f"run {newest} exists")
+    if (yield from has_successor(run)):
+        raise superseded(query, run, f"run {run.run + 1} exists")
+
+
+def has_successor(run: Run) -> Steps[bool]:
+    """True if a newer run exists. Runs are numbered without gaps, and the newest records stay."""
+    return (yield from get(entry(RUNS, run.run + 1))) is not None
 
 
 def superseded(query: Query, run: Run, found: str) -> TidegateError:

@@ -90,7 +90,7 @@ class _Port:
     def compute(self, effect: fx.Compute) -> fx.Computed:
         raise RuntimeError(f"no Spark is here to compute epoch {effect.epoch}")
 
-    def await_finished(self, epoch: int) -> None:
+    def await_finished(self, epoch: int) -> int:
         raise RuntimeError(f"no other thread is here to finish epoch {epoch}")
 
     def await_commits(self, epoch: int) -> bool:

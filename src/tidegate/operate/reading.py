@@ -16,7 +16,7 @@ def read_only(storage: Storage, steps: fx.Steps[ResultT]) -> ResultT:
     try:
         while True:
             match steps.send(result):
-                case fx.Get(name):
+                case fx.Get(name) | fx.Peek(name) | fx.Recall(name):
                     result = storage.read(name)
                 case fx.List(folder):
                     result = storage.list(folder)

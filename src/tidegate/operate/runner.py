@@ -17,6 +17,7 @@ from tidegate.core import effects as fx
 from tidegate.core.ledger import Query
 from tidegate.core.records import JournalRef
 from tidegate.logs.subject import Subject, about_all_of
+from tidegate.operate.written_records import WrittenRecords
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.rows import RowRefused, place_of
 from tidegate.storages.checkpoint_files import CheckpointFiles
@@ -36,7 +37,7 @@ class RunPort(Protocol):
 
     def compute(self, effect: fx.Compute) -> fx.Computed: ...
 
-    def await_finished(self, epoch: int) -> None: ...
+    def await_finished(self, epoch: int) -> int: ...
 
     def await_commits(self, epoch: int) -> bool: ...
 
@@ -65,6 +66,7 @@ class Runner:
         self._query = query
         self._subject = Subject(job=query.job, query=query.uid)
         self._storage = storage
+        self._written = WrittenRecords()
         self._sinks = sinks
         self._journal = open_journal(journal_folder)
         self._checkpoint = checkpoint
@@ -72,10 +74,13 @@ class Runner:
         self._reach = reach
         self._perform: Mapping[type, Callable[[Any], object]] = {
             fx.Get: lambda e: storage.read(e.name),
+            fx.Peek: lambda e: storage.peek(e.name),
+            fx.Recall: lambda e: self._written.content(e.name) or storage.read(e.name),
             fx.List: lambda e: storage.list(e.folder),
-            fx.PutIfAbsent: lambda e: storage.put_if_absent(e.name, e.data),
-            fx.Replace: lambda e: storage.replace(e.name, e.data),
-            fx.Delete: lambda e: storage.delete(e.name),
+            fx.PutIfAbsent: self._put_if_absent,
+            fx.Replace: self._replace,
+            fx.Delete: self._delete,
+            fx.DeleteAll: self._delete_all,
             fx.SetAside: lambda e: storage.set_aside(e.name),
             fx.SyncCheckpoint: lambda _: checkpoint.sync(),
             fx.Introduce: lambda _: introduce(),
@@ -125,6 +130,26 @@ class Runner:
         """The verified rows of one attempt."""
         return self._journal.read(reference)
 
+    def _put_if_absent(self, effect: fx.PutIfAbsent) -> bool:
+        created = self._storage.put_if_absent(effect.name, effect.data)
+        if created:
+            self._written.keep(effect.name, effect.data)
+        return created
+
+    def _replace(self, effect: fx.Replace) -> None:
+        self._written.forget(effect.name)  # if it fails, either content may be there
+        self._storage.replace(effect.name, effect.data)
+        self._written.keep(effect.name, effect.data)
+
+    def _delete(self, effect: fx.Delete) -> None:
+        self._written.forget(effect.name)
+        self._storage.delete(effect.name)
+
+    def _delete_all(self, effect: fx.DeleteAll) -> None:
+        for name in effect.names:
+            self._written.forget(name)
+        self._storage.delete_all(effect.names)
+
     def _redo(self, effect: fx.RedoTransaction) -> object:
         reference = effect.committable.journal
         rows = () if reference is None else self.read_journal(reference)
@@ -136,7 +161,10 @@ class Runner:
     def _clean(self, effect: fx.CleanThrough) -> None:
         for uid, sink in self._sinks.items():
             sink.clean(self._query.sink(uid), effect.epoch)
-        self._journal.delete_through(effect.epoch)
+        if effect.journals is None:
+            self._journal.delete_through(effect.epoch)
+        else:
+            self._journal.delete_epoch(effect.epoch, effect.journals)
 
     def _discard(self, effect: fx.DiscardFrom) -> int:
         discarded = [sink.discard(self._query.sink(uid), effect.epoch) for uid, sink in self._sinks.items()]

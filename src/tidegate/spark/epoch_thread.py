@@ -91,6 +91,7 @@ class EpochThread:
         if stream is None or rows is None:
             raise EpochRefused("no epoch is under way")
         self._let_in(effect.epoch)
+        stream.begins()
         starts = stream.start_positions()
         output = self._projection.apply(rows).mapInArrow(self._task(effect).function(), RESULT_SCHEMA)
         results = verified(self._plan.verify, output.collect)
@@ -105,13 +106,14 @@ class EpochThread:
             self._shared.watch.computed()
         return computed
 
-    def await_finished(self, epoch: int) -> None:
-        """Wait for the finisher of this run."""
+    def await_finished(self, epoch: int) -> int:
+        """Wait for the finisher of this run. Returns the newest finished epoch."""
         shared = self._shared
         with shared.changed:
             shared.changed.wait_for(lambda: shared.finished >= epoch or shared.takes_no_epoch)
             if shared.finished < epoch:
                 raise EpochRefused("the run is ending")
+            return shared.finished
 
     def _task(self, effect: Compute) -> EpochTask:
         return EpochTask(

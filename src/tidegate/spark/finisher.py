@@ -15,19 +15,19 @@ from functools import partial
 
 from tidegate.core.effects import Hesitate
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.finish import finish_as_they_come
-from tidegate.core.ledger import COMMITS, Query, entry
+from tidegate.core.finish_steadily import finish_as_they_come
+from tidegate.core.ledger import Query
 from tidegate.core.records import Run
-from tidegate.operate.rhythm import Rhythm
 from tidegate.operate.runner import Runner
 from tidegate.spark.epoch_watch import EpochRefused
 from tidegate.spark.figures import Figures
 from tidegate.spark.run_state import STREAM_IS_OVER
 from tidegate.spark.shared_state import SharedState
-from tidegate.storages.storage import Storage
 
 _LOG = logging.getLogger("tidegate")
 _COMMIT_POLL_GROWTH = 1.05  # so a pause is about a twentieth of the time waited so far
+_COMMIT_POLL_FIRST_SECONDS = 0.001
+_COMMIT_POLL_MOST_SECONDS = 0.1
 _LOOK_SECONDS = 0.05
 _RETRY_SECONDS_AT_MOST = 5.0
 COMMIT_RETURNS_WITHIN_SECONDS = 10.0
@@ -37,23 +37,24 @@ driver ends it 30 seconds after `stop_timeout`.
 
 
 class Finisher:
-    """The finisher of one run. It has no run before it starts."""
+    """The finisher of one run. It has no run before it starts.
+
+    `has_logged`: asks Spark, not the storage, whether the newest epoch has its entry in `commits`.
+    """
 
     def __init__(
         self,
         query: Query,
         runner: Runner,
-        storage: Storage,
         shared: SharedState,
         figures: Figures,
-        rhythm: Rhythm,
+        has_logged: Callable[[], bool],
     ) -> None:
         self._query = query
         self._runner = runner
-        self._storage = storage
         self._shared = shared
         self._figures = figures
-        self._rhythm = rhythm
+        self._has_logged = has_logged
         self._thread: threading.Thread | None = None
 
     def begin(self, run: Run) -> None:
@@ -84,24 +85,23 @@ class Finisher:
                 raise hangs
 
     def await_commits(self, epoch: int) -> bool:
-        """Wait for `commits/N` of the next epoch. The storage is read only while a prepared epoch waits for the
-        entry.
+        """Wait for `commits/N` of the next epoch: until Spark has written it, or calls with the epoch behind it. Spark
+        is asked only while a prepared epoch waits for the entry; the storage is not.
         """
-        awaited = entry(COMMITS, epoch + 1)
-        pause = self._rhythm.commit_first
-        shared = self._shared
-        with shared.changed:
-            while shared.state not in STREAM_IS_OVER:
-                if shared.prepared <= epoch:
+        shared, pause = self._shared, _COMMIT_POLL_FIRST_SECONDS
+        while True:
+            with shared.changed:
+                while shared.prepared <= epoch and shared.state not in STREAM_IS_OVER:
                     shared.changed.wait()
-                    pause = self._rhythm.commit_first
-                elif self._storage.look(awaited) is not None:
-                    self._figures.logged[epoch + 1] = time.monotonic()
-                    return True
-                else:
-                    shared.changed.wait(pause)
-                    pause = min(pause * _COMMIT_POLL_GROWTH, self._rhythm.commit_most)
-        return False  # the finisher reads once more; a torn entry would stay for ever
+                if shared.state in STREAM_IS_OVER:
+                    return False  # the finisher reads once more; a torn entry would stay for ever
+                is_logged = shared.begun > epoch + 1
+            if is_logged or self._has_logged():
+                self._figures.logged[epoch + 1] = time.monotonic()
+                return True
+            with shared.changed:
+                shared.changed.wait(pause)
+            pause = min(pause * _COMMIT_POLL_GROWTH, _COMMIT_POLL_MOST_SECONDS)
 
     def _finish(self, run: Run) -> None:
         try:

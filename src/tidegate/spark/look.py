@@ -1,4 +1,4 @@
-"""Facts about the state of the running epoch, read from its plan in the JVM in one call.
+"""Facts about the running epoch, each read in the JVM in one call: the state in its plan, and whether it is logged.
 
 Through Py4J each node of a plan costs several round trips: about 100 for an epoch with one aggregation (12 ms; 2 ms
 here). The class is `java/TidegateLook.java`.
@@ -30,6 +30,14 @@ class PlanLook:
 
     def __init__(self, jvm: Any, class_loader: Any) -> None:
         self._look: Any = class_of(jvm, class_loader, "TidegateLook").newInstance()
+
+    def begins(self, execution: Any) -> None:
+        """Spark has begun an epoch, which is not logged yet."""
+        self._look.begins(execution)
+
+    def has_logged(self, execution: Any) -> bool:
+        """True if Spark has written the entry in `commits` of the epoch that has begun last."""
+        return bool(self._look.hasLogged(execution))
 
     def state_of(self, plan: Any, *, names_files: bool) -> dict[str, OperatorState]:
         """The stateful operators in an executed plan, by their ids. Read after the epoch's one action."""

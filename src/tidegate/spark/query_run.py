@@ -58,7 +58,6 @@ from tidegate.core.recover import close_run, open_run
 from tidegate.core.tolerance import EpochFault
 from tidegate.disk.durable import ensure_folder
 from tidegate.disk.strikes import STRIKES
-from tidegate.operate.rhythm import rhythm_of
 from tidegate.operate.runner import Runner
 from tidegate.spark.callbacks import refuse_if_deaf
 from tidegate.spark.epoch_thread import EpochThread
@@ -111,7 +110,7 @@ class QueryRun:
         self._shared = shared = SharedState(EpochWatch(plan.timeout_seconds, plan.min_pause_seconds))
         self._thread = thread = StreamThread(plan, session, shared, self._keep_overdue)
         self._epochs = EpochThread(plan, self.runner, shared, thread, figures, plan.journal, self._opened)
-        self._finisher = Finisher(plan.query, self.runner, self._storage, shared, figures, rhythm_of(plan.folder))
+        self._finisher = Finisher(plan.query, self.runner, shared, figures, thread.has_logged)
         self.threads = RunThreads(shared, thread, self._finisher)
         self.progress = RunProgress(plan, self.runner, shared, figures, listener)
 
@@ -225,9 +224,9 @@ class QueryRun:
         """In the epoch's thread: its rows."""
         return self._epochs.compute(effect)
 
-    def await_finished(self, epoch: int) -> None:
+    def await_finished(self, epoch: int) -> int:
         """In the epoch's thread."""
-        self._epochs.await_finished(epoch)
+        return self._epochs.await_finished(epoch)
 
     def await_commits(self, epoch: int) -> bool:
         """In the finisher's thread."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from tidegate.core import happenings as hp
 from tidegate.core.effects import Happening
-from tidegate.core.ledger import read_decided
+from tidegate.core.ledger import recall_decided
 from tidegate.core.spark_log import parse_offsets
 from tidegate.operate.runner import Runner
 from tidegate.spark.figures import Figures
@@ -89,7 +89,7 @@ class RunProgress:
         figures.is_done(epoch)
 
     def _tell_monitors(self, epoch: int) -> None:
-        decided = self._runner.run(read_decided(epoch))
+        decided = self._runner.run(recall_decided(epoch))
         offsets = None if decided is None else parse_offsets(decided.offsets)
         for uid, position in zip(self._plan.query.sources, () if offsets is None else offsets.positions, strict=False):
             if uid in self.monitors and position is not None:

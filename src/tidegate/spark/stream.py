@@ -37,6 +37,17 @@ class RunningStream:
         self._execution: Any = cast("Any", query._jsq).streamingQuery()  # pyright: ignore[reportPrivateUsage]
         self._look = PlanLook(jvm, self._execution.getClass().getClassLoader())
 
+    def begins(self) -> None:
+        """Called inside an epoch: `has_logged` is about this one from now on."""
+        self._look.begins(self._execution)
+
+    def has_logged(self) -> bool:
+        """True if Spark has written the entry in `commits` of the newest epoch. It asks Spark, not the storage."""
+        try:
+            return self._look.has_logged(self._execution)
+        except JVM_IS_GONE:
+            return False  # the end of its thread is noticed elsewhere
+
     def start_positions(self) -> tuple[str | None, ...]:
         """The committed position of each source in Spark, in JSON; read inside an epoch."""
         sources: Any = self._execution.sources()

@@ -79,6 +79,10 @@ class StreamThread:
         """True if Spark's stream thread has ended, or was not started."""
         return self.stream is None or self.stream.has_ended()
 
+    def has_logged(self) -> bool:
+        """True if Spark has written the entry in `commits` of the newest epoch."""
+        return self.stream is not None and self.stream.has_logged()
+
     def may_live(self) -> bool:
         """True if Spark's thread of this run is possibly still alive. If the run was given up as stuck, this stays True
         until the process ends.

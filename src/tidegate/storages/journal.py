@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.core.errors import Code, TidegateError
@@ -80,6 +80,12 @@ class Journal(Protocol):
     def delete_through(self, epoch: int) -> None:
         """Remove the rows of all epochs up to and including `epoch`. Not durable. Several processes may call it at the
         same time. The next call completes the work of a killed process.
+        """
+        ...
+
+    def delete_epoch(self, epoch: int, names: Sequence[str]) -> None:
+        """Remove the rows of `names`, all attempts of `epoch`, without a list; no error for rows that are absent. What
+        others have left of this epoch goes, too, if that costs nothing more; else `delete_through` removes it.
         """
         ...
 

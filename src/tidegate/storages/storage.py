@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -106,6 +107,10 @@ class Storage(Protocol):
         """Remove `name`; no error if it is absent. Not durable: after a power loss the file may exist again, unless
         `settle` was called.
         """
+        ...
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        """Like `delete` of each of them, in any order and in as few requests as the store can."""
         ...
 
     def delete_folder(self, folder: str) -> None:

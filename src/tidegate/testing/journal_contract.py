@@ -168,6 +168,14 @@ class JournalContract(ABC):
             with pytest.raises(JournalMissing):
                 self.open().read(references[epoch])
 
+    def test_the_rows_of_an_epoch_go_by_their_names(self) -> None:
+        references = {epoch: self.written(rows_from(epoch, 2), epoch=epoch) for epoch in (1, 2)}
+        for _ in range(2):
+            self.open().delete_epoch(1, [references[1].name])
+            self.open().delete_epoch(7, [])
+        demand(self.open().epochs() == [2], f"those of the other epoch stay: {self.open().epochs()}")
+        self.rows_are(references[2], [rows_from(2, 2)])
+
     def test_removing_from_a_journal_that_never_was_is_no_error(self) -> None:
         self.open().delete_through(7)
         self.open().delete_from(0)

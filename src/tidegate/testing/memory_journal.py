@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -52,6 +52,11 @@ class MemoryJournal:
 
     def delete_through(self, epoch: int) -> None:
         self._delete(lambda each: each <= epoch)
+
+    def delete_epoch(self, epoch: int, names: Sequence[str]) -> None:
+        with self._kept.lock:
+            for name in names:
+                self._kept.files.pop(name, None)
 
     def delete_from(self, epoch: int) -> None:
         self._delete(lambda each: each >= epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tidegate.storages.storage import Names, RecordStat, demand_below
@@ -71,6 +72,10 @@ class MemoryStorage:
     def delete(self, name: str) -> None:
         with self._memory.lock:
             self._memory.records.pop(self._name(name), None)
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.delete(name)
 
     def delete_folder(self, folder: str) -> None:
         self._name(folder)  # there are no folders in memory

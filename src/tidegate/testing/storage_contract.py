@@ -123,6 +123,16 @@ class StorageContract(ABC):
         demand(storage.put_if_absent("done/7", b"second") is True, "its name is free again")
         demand(self.open().read("done/7") == b"second", "and has the new content")
 
+    def test_several_records_are_deleted_together(self) -> None:
+        storage = self.open()
+        names = [f"decided/{number}" for number in range(20)]
+        for name in names[:-1]:
+            storage.put_if_absent(name, b"")
+        storage.delete_all(names[2:])  # the last one is absent
+        storage.delete_all([])
+        demand(self.open().list("decided") == ["0", "1"], f"these records go: {self.open().list('decided')}")
+        demand(storage.put_if_absent("decided/7", b"second") is True, "and their names are free again")
+
     def test_a_look_tells_size_and_time(self) -> None:
         storage = self.open()
         demand(storage.look("records/7") is None, "there is nothing to see of a record that is absent")

@@ -1,10 +1,22 @@
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.util.AccumulatorV2;
 
 public class TidegateLook {
     private static final String ROWS_ARE_TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows";
+
+    private volatile Object committedBefore;
+
+    public void begins(StreamExecution execution) {
+        committedBefore = execution.committedOffsets();
+    }
+
+    /* Spark makes another object of its committed offsets right after it has written an entry of its commit log. */
+    public boolean hasLogged(StreamExecution execution) {
+        return execution.committedOffsets() != committedBefore;
+    }
 
     public String state(SparkPlan plan, boolean namesFiles) {
         StringBuilder lines = new StringBuilder();

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 from tidegate.core.records import JournalRef
@@ -55,13 +55,20 @@ class HdfsJournal:
     def delete_through(self, epoch: int) -> None:
         self._delete(lambda each: each <= epoch)
 
+    def delete_epoch(self, epoch: int, names: Sequence[str]) -> None:
+        if names:
+            self._delete_folder(epoch)
+
     def delete_from(self, epoch: int) -> None:
         self._delete(lambda each: each >= epoch)
 
     def _delete(self, concerns: Callable[[int], bool]) -> None:
         for epoch in filter(concerns, self.epochs()):
-            with translated(self.where(str(epoch)), "remove journals"):
-                self._client().delete(posixpath.join(self._folder.path, str(epoch)), recursive=True)
+            self._delete_folder(epoch)
+
+    def _delete_folder(self, epoch: int) -> None:
+        with translated(self.where(str(epoch)), "remove journals"):
+            self._client().delete(posixpath.join(self._folder.path, str(epoch)), recursive=True)
 
     def _client(self) -> HdfsClient:
         return client_of(self._folder, self._waits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tidegate.storages.hdfs.client import HdfsClient, Waits, client_of
 from tidegate.storages.hdfs.failures import HdfsFailure, Trouble, translated
@@ -89,6 +89,11 @@ class HdfsStorage:
         path = self._path(name)
         with translated(self.where(name), "remove a record"):
             self._client().delete(path)
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        paths = [self._path(name) for name in names]
+        with translated(self.where(), "remove records"):
+            self._client().delete_all(paths)
 
     def delete_folder(self, folder: str) -> None:
         path = self._path(folder)

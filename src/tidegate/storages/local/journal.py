@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,6 +51,9 @@ class LocalJournal:
 
     def delete_through(self, epoch: int) -> None:
         self._delete(lambda each: each <= epoch)
+
+    def delete_epoch(self, epoch: int, names: Sequence[str]) -> None:
+        self._delete(lambda each: each == epoch)
 
     def delete_from(self, epoch: int) -> None:
         self._delete(lambda each: each >= epoch)

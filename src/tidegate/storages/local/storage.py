@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
@@ -129,6 +129,10 @@ class LocalStorage:
         with self._trust.over(target, "remove a file"):
             self._durable.get(target.parent, {}).pop(target.name, None)
             target.unlink(missing_ok=True)
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.delete(name)
 
     def delete_folder(self, folder: str) -> None:
         path = self.path(folder)

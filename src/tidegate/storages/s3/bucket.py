@@ -158,13 +158,14 @@ class S3Bucket:
                 self.delete_all(keys, doing)
                 keys = []
         keys += sorted(folders.difference(keys), reverse=True)
-        for start in range(0, len(keys), _DELETED_AT_ONCE):
-            self.delete_all(keys[start : start + _DELETED_AT_ONCE], doing)
+        self.delete_all(keys, doing)
 
     def delete_all(self, keys: Sequence[str], doing: str) -> None:
-        """Remove these objects, at most 1,000."""
-        if not keys:
-            return
+        """Remove these objects, up to 1,000 with each request; no error for those that are absent."""
+        for start in range(0, len(keys), _DELETED_AT_ONCE):
+            self._delete_at_once(keys[start : start + _DELETED_AT_ONCE], doing)
+
+    def _delete_at_once(self, keys: Sequence[str], doing: str) -> None:
 
         def delete(client: S3Client) -> None:
             answer = client.delete_objects(

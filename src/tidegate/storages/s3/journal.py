@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -64,6 +64,11 @@ class S3Journal:
 
     def delete_through(self, epoch: int) -> None:
         self._delete(lambda each: each <= epoch)
+
+    def delete_epoch(self, epoch: int, names: Sequence[str]) -> None:
+        if names:  # and the folder of the epoch, which some stores keep
+            keys = [*(self._keys.key(name) for name in names), self._keys.prefix(str(epoch))]
+            self._bucket.delete_all(keys, "remove journals")
 
     def delete_from(self, epoch: int) -> None:
         """Parts of uploads that killed tasks have left go, too."""

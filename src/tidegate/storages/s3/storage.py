@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidegate.storages.s3.bucket import S3Bucket
 from tidegate.storages.s3.names import ObjectKeys
 from tidegate.storages.s3.uploads import abort_below
@@ -66,6 +68,9 @@ class S3Storage:
 
     def delete(self, name: str) -> None:
         self._bucket.delete(self._key(name), "remove a record")
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        self._bucket.delete_all([self._key(name) for name in names], "remove records")
 
     def delete_folder(self, folder: str) -> None:
         """Remove the mark of a folder, an empty object that Spark's client makes. Records below it stay."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import os
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -244,59 +243,51 @@ def test_an_epoch_has_no_more_rows_or_bytes_than_it_may(limit: dict[str, Any], r
     assert rows_between(start, finder(Cluster({A0: 70, A1: 30}), **limit).after(start)) == rows
 
 
-def test_how_long_an_epoch_took_in_sparks_log_sets_the_rows_of_the_next(tmp_path: Path):
+class Measured:
+    """How long the newest epoch has taken, as its run has measured it."""
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+
+    def tempo(self, aim_seconds: float = 1.0, timeout_seconds: float = math.inf) -> Tempo:
+        return Tempo(aim_seconds, Folder.of("/no/log"), timeout_seconds, lambda: self.seconds)
+
+
+def test_how_long_an_epoch_took_sets_the_rows_of_the_next():
     """Not when Spark asks again, which is the interval for an epoch of any length that fits."""
-    tempo, clock = Tempo(1.0, Folder.of(tmp_path)), Clock()
-    ends = finder(Cluster({A0: 1_000_000}), clock, tempo=tempo)
+    measured, clock = Measured(), Clock()
+    ends = finder(Cluster({A0: 1_000_000}), clock, tempo=measured.tempo())
     first = ends.after(at(a0=0))
     assert first == at(a0=50_000)
-    note_epoch(tmp_path, 0, 4.0)
+    measured.seconds = 4.0
     clock.now += 4.0
     second = ends.after(first)
     assert second == at(a0=100_000), "the first epoch is cold"
-    note_epoch(tmp_path, 1, 4.0)
     clock.now += 4.0
     third = ends.after(second)
     assert third == at(a0=111_250), "0.9 s of 4 s: the rows of an epoch that ends within the interval"
-    note_epoch(tmp_path, 2, 0.25)
+    measured.seconds = 0.25
     clock.now += 1.0
     assert ends.after(third) == at(a0=111_250 + 40_500), "it took a quarter of the interval: there is room"
 
 
 @pytest.mark.parametrize(("seconds", "rows"), [(30.0, 1_500), (8.0, 50_000)], ids=["slow", "cold"])
-def test_after_an_epoch_that_came_again_and_took_longer_than_the_timeout_epochs_are_smaller(
-    tmp_path: Path, seconds: float, rows: int
-):
+def test_after_an_epoch_that_came_again_and_took_longer_than_the_timeout_epochs_are_smaller(seconds: float, rows: int):
     """Its time counts from the run that has done it, not from the first try. One that only was cold tells nothing."""
-    log = tmp_path / "spark"
-    log.mkdir()
-    ends = finder(Cluster({A0: 1_000_000}), tempo=Tempo(1.0, Folder.of(log), timeout_seconds=10.0))
+    measured = Measured()
+    ends = finder(Cluster({A0: 1_000_000}), tempo=measured.tempo(timeout_seconds=10.0))
     assert ends.planned(at(a0=0), at(a0=50_000)), "by a new process, which has not given that end"
-    note_epoch(log, 0, 500.0 + seconds)
-    run = tmp_path / "ledger" / "runs" / "3"
-    run.parent.mkdir(parents=True)
-    run.touch()
-    os.utime(run, (1_500.0, 1_500.0))
+    measured.seconds = seconds
     assert rows_between(at(a0=50_000), ends.after(at(a0=50_000))) == rows
 
 
-def test_without_an_interval_or_a_log_nothing_adapts(tmp_path: Path):
-    for tempo in (None, Tempo(0.0, Folder.of(tmp_path))):
+def test_without_an_interval_or_a_measured_epoch_nothing_adapts():
+    for tempo in (None, Measured().tempo(aim_seconds=0.0)):
         ends = finder(Cluster({A0: 1_000_000}), tempo=tempo)
         assert ends.after(at(a0=0)) == at(a0=1_000_000)
-    ends = finder(Cluster({A0: 1_000_000}), tempo=Tempo(1.0, Folder.of(tmp_path)))
+    ends = finder(Cluster({A0: 1_000_000}), tempo=Measured().tempo())
     assert ends.after(at(a0=0)) == at(a0=50_000)
-    assert ends.after(at(a0=50_000)) == at(a0=100_000), "Spark has cleaned its log up: nothing is learnt"
-
-
-def note_epoch(log: Path, epoch: int, seconds: float) -> None:
-    """As Spark does: an entry when an epoch begins, and one when it has ended."""
-    for folder, at_ in (("offsets", 1_000.0), ("commits", 1_000.0 + seconds)):
-        (log / folder).mkdir(exist_ok=True)
-        entry = log / folder / str(epoch)
-        entry.write_text("v1")
-        os.utime(entry, (at_, at_))
-        (log / folder / f".{epoch}.crc").write_text("")
+    assert ends.after(at(a0=50_000)) == at(a0=100_000), "nothing is learnt"
 
 
 def test_a_topic_made_anew_under_the_old_name_is_refused():

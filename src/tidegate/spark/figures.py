@@ -26,8 +26,19 @@ class Figures:
     redone: int = 0
     epoch_ms: list[float] = field(default_factory=list[float])
     commit_delay_ms: list[float] = field(default_factory=list[float])
+    prepared_seconds: float | None = None
+    """How long the newest epoch has taken that was prepared in this process, since Spark called with it."""
     begun: dict[int, float] = field(default_factory=dict[int, float])
     logged: dict[int, float] = field(default_factory=dict[int, float])
+
+    def is_prepared(self, epoch: int) -> None:
+        """Keep how long an epoch has taken until it was prepared."""
+        if (since := self.begun.get(epoch)) is not None:
+            self.prepared_seconds = time.monotonic() - since
+
+    def newest_epoch_seconds(self) -> float | None:
+        """`prepared_seconds`, for the sources."""
+        return self.prepared_seconds
 
     def is_done(self, epoch: int) -> None:
         """Keep how long an epoch has taken that began in this process."""

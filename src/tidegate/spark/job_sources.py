@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
 
@@ -102,11 +102,19 @@ class JobSources:
                 start_moves(f"source {uid}, looked at")
         return {uid: self._begins[uid] for uid in own}
 
-    def begun_at(self, declared: DeclaredQuery, log: Folder, positions: Mapping[str, str]) -> DataFrame:
-        """The rows of a query. Its positioned sources begin at the positions in *start*."""
+    def begun_at(
+        self,
+        declared: DeclaredQuery,
+        log: Folder,
+        positions: Mapping[str, str],
+        newest_epoch_seconds: Callable[[], float | None],
+    ) -> DataFrame:
+        """The rows of a query. Its positioned sources begin at the positions in *start*, and adapt their epochs to how
+        long the newest one has taken.
+        """
         job = self._job
         own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
-        tempo = Tempo(job.settings.backlog_interval, log, job.settings.checkpointing_timeout)
+        tempo = Tempo(job.settings.backlog_interval, log, job.settings.checkpointing_timeout, newest_epoch_seconds)
         columns = cache(lambda: job.registry.columns_read(declared.rows))  # not before a source asks
 
         def columns_of(uid: str) -> UsedColumns:

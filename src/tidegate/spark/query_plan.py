@@ -20,17 +20,17 @@ from tidegate.storages.schemes import Folder
 class QueryPlan:
     """A query of a job as declared: its rows, output mode and sinks, and the protocol's view of it.
 
-    `begun_at`: returns the rows for Spark to compute, given the position of each source in *start*. `conf`: Spark's
-    configuration while the query starts. `store`: the way it keeps state. `monitors`: opens, for each source, the
-    object that is told of its progress. `verify`: raises if the tasks of an epoch have not read exactly its input.
-    `again_here`: True if the query may run again in this process after a failure. It is False with state in memory,
-    which an interrupted epoch may have changed, and if each start opens a new generation. `operator_uids`: the uids of
-    stateful operators, by their number in Spark's plan.
+    `begun_at`: returns the rows for Spark to compute, given the position of each source in *start*, and a function that
+    tells how long the newest epoch has taken. `conf`: Spark's configuration while the query starts. `store`: the way it
+    keeps state. `monitors`: opens, for each source, the object that is told of its progress. `verify`: raises if the
+    tasks of an epoch have not read exactly its input. `again_here`: True if the query may run again in this process
+    after a failure. It is False with state in memory, which an interrupted epoch may have changed, and if each start
+    opens a new generation. `operator_uids`: the uids of stateful operators, by their number in Spark's plan.
     """
 
     query: Query
     rows: DataFrame
-    begun_at: Callable[[Mapping[str, str]], DataFrame]
+    begun_at: Callable[[Mapping[str, str], Callable[[], float | None]], DataFrame]
     mode: str
     sinks: Mapping[str, TwoPhaseSink]
     folder: Folder

@@ -140,7 +140,10 @@ class QueryRun:
         refuse_if_deaf(self._session)
         positions = self.runner.run(read_start()).positions
         with self.runner.told():
-            rows, self.progress.monitors = self.plan.begun_at(positions), self.plan.monitors()
+            rows, self.progress.monitors = (
+                self.plan.begun_at(positions, self.figures.newest_epoch_seconds),
+                self.plan.monitors(),
+            )
         writer = (
             rows.writeStream.outputMode(self.plan.mode)
             .option("checkpointLocation", (self.plan.folder / "spark").for_spark())

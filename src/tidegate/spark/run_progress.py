@@ -62,6 +62,7 @@ class RunProgress:
             case hp.EpochPrepared(epoch):
                 self._shared.watch.prepared()
                 self._shared.prepared = epoch
+                self._figures.is_prepared(epoch)
             case hp.EpochDone(epoch, rows):
                 self._note_done(epoch, rows)
             case hp.RowsShown(_, _, rows):

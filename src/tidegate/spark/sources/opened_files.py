@@ -92,7 +92,7 @@ class OpenedFiles(OpenedSource):
         return stream_of(session, rows, reader_at, is_folder=not place.is_pattern)
 
     def monitor(self, name: str) -> Monitor | None:
-        return DoneEpochMonitor(lambda: self._behind_the_epochs.submit(self._settle_down, name))
+        return DoneEpochMonitor(lambda position: self._behind_the_epochs.submit(self._settle_down, name, position))
 
     def verify(self, reader: str) -> None:
         for each in self._readings.get(reader, ()):
@@ -106,17 +106,19 @@ class OpenedFiles(OpenedSource):
         self._behind_the_epochs.shutdown(wait=True, cancel_futures=True)
         self._let_go()
 
-    def _settle_down(self, reader: str) -> None:
-        """Compact the log of a reader, in a separate thread.
+    def _settle_down(self, reader: str, position: str) -> None:
+        """Compact the log of a reader, in a separate thread. `position`: where the newest done epoch has ended.
 
         A failure is logged as a warning and does no harm: names are in the lists until they are in the index.
         """
         try:
             self._let_go()
-            for each in self._readings.get(reader, ()):
+            readings = self._readings.get(reader, [])
+            for each in readings:
+                committed = position_of(position).logOffset if len(readings) == 1 else each.committed()
                 log, cleaning = each.reader.log, self._cleaning
                 needed = (lambda _number: False) if cleaning is None else partial(cleaning.is_needed, log)
-                log.settle_down(each.committed(), needed)
+                log.settle_down(committed, needed)
         except (TidegateError, OSError) as error:
             _LOG.warning("%s: the index of files is not put together (%s)", self._ground.where, error)
 
@@ -186,12 +188,12 @@ class FilesReading:
 class DoneEpochMonitor(Monitor):
     """Calls `settle_down` after each done epoch, to compact the lists of files and to remove files that are done."""
 
-    def __init__(self, settle_down: Callable[[], object]) -> None:
+    def __init__(self, settle_down: Callable[[str], object]) -> None:
         self._settle_down = settle_down
 
     def tell(self, position: str) -> None:
         with suppress(RuntimeError):  # the job has ended
-            self._settle_down()
+            self._settle_down(position)
 
     def behind(self) -> int | None:
         return None  # a file does not say how many rows it has

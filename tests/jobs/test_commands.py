@@ -104,6 +104,7 @@ def test_a_line_with_the_application_of_another_job_is_refused(tmp_path: Path, l
     say(make_job(tmp_path, "words"), JobState.STOPPED, application="application_1_2")
     code, output = tidegate(*line, "-yid", "application_1_2", "--dir", str(tmp_path))
     assert (code, "note" in output) == (4, False)
+    assert "spark    application_1_2\n" in tidegate("info", "words", "--dir", str(tmp_path))[1]
     code, output = tidegate(*line, "-yid", "application_1_3", "--dir", str(tmp_path))
     assert (code, "TG-JOB-UNKNOWN" in output, "job words in application_1_2" in output) == (3, True, True)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.settings.reading import read_settings
-from tidegate.submit import in_cluster
+from tidegate.submit import in_cluster, yarn_cluster
 from tidegate.submit.submission import Submission
 from tidegate.submit.yarn_cluster import ApplicationNews, attempts_of, command_of, news_in, settings_of
 
@@ -54,6 +54,18 @@ def test_the_driver_is_told_what_the_command_was_and_no_command_line_shows_it(tm
     assert (arguments, name) == (["words.py", "--since"], "__main__")
     assert (seen["TIDEGATE_OVERRIDES"], seen["XDG_STATE_HOME"]) == ('["a=$b \\"c\\""]', str(tmp_path))
     assert "TIDEGATE_TOLD" not in seen
+
+
+def test_the_jars_of_s3_go_with_a_program_whose_checkpoints_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yarn_cluster, "s3a_jars", lambda *_: [Path("cache/hadoop-aws.jar"), Path("cache/s3.jar")])
+    with_jar = Submission("yarn", "", ("spark.jars=mine.jar",))
+
+    def jars(folder: str) -> str | None:
+        settings = read_settings({}, {}, [f"checkpointing.dir={folder}"])
+        return settings_of(with_jar, settings, {}, waits=True)["spark.jars"]
+
+    assert jars("s3://bucket/jobs") == "mine.jar,cache/hadoop-aws.jar,cache/s3.jar"
+    assert jars("hdfs://host/jobs") == "mine.jar"
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,10 @@ def _state_text(job: JobView, now: float) -> str:
     return f"{job.state.label}, silent" if silent else job.state.label
 
 
+_OF_ONE_MACHINE = "local-"
+"""How Spark names an application that no cluster knows."""
+
+
 def _summary(found: JobInfo, now: float) -> list[str]:
     view = found.job
     lines = [f"{view.name}: {_state_text(view, now)}, {view.state.meaning}", f"folder   {view.folder}"]
@@ -207,6 +211,8 @@ def _summary(found: JobInfo, now: float) -> list[str]:
         lines.append(f"problem  {view.problem}")
     if view.beat is not None:
         lines.append(f"driver   {view.beat.incarnation}, since {moment(view.beat.started_at)}")
+        if view.beat.application and not view.beat.application.startswith(_OF_ONE_MACHINE):
+            lines.append(f"spark    {view.beat.application}")
         lines.append(f"seen     {moment(view.beat.at)}, {ago(view.beat.at, now)}")
         lines += [f"dead     {each.dead_letters} rows of {each.uid}" for each in view.beat.queries if each.dead_letters]
         if view.beat.error:
@@ -269,6 +275,7 @@ def _beat_json(beat: Beat) -> dict[str, object]:
     return {
         "host": beat.host,
         "process": beat.process,
+        "application": beat.application,
         "started_at": beat.started_at,
         "at": beat.at,
         "progress_at": beat.progress_at,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Iterable, Sequence
 
 from py4j.protocol import Py4JJavaError
@@ -18,6 +19,7 @@ from tidegate.storages.schemes import Folder, Scheme
 from tidegate.submit.executor_python import PythonThere, differences, modules_of, unfit
 
 _LOG = logging.getLogger("tidegate")
+_PATIENCE_SECONDS = 60.0
 _EXTRAS = {Scheme.S3: Extra.S3, Scheme.HDFS: Extra.HDFS, Scheme.VIEWFS: Extra.HDFS}
 _LOOKED_AT: set[str] = set()
 """Applications whose executors are fit: a session serves many jobs, and a start checks more than once."""
@@ -28,6 +30,9 @@ def executors_of(session: SparkSession, modules: Iterable[str]) -> list[PythonTh
     context = session.sparkContext
     cloudpickle.register_pickle_by_value(on_executor)
     tasks = max(2, context.defaultParallelism)
+    waits_long = threading.Timer(_PATIENCE_SECONDS, _say_that_none_came, (str(context.master),))
+    waits_long.daemon = True
+    waits_long.start()
     try:
         lines = context.parallelize(range(tasks), tasks).mapPartitions(on_executor.look_at_python([*modules])).collect()
     except Py4JJavaError as error:
@@ -36,6 +41,7 @@ def executors_of(session: SparkSession, modules: Iterable[str]) -> list[PythonTh
             raise
         raise unfit(reason, f"spark.master = {context.master}") from None
     finally:
+        waits_long.cancel()
         cloudpickle.unregister_pickle_by_value(on_executor)
     return [parsed(line.encode(), PythonThere) for line in sorted(set(lines))]
 
@@ -66,6 +72,15 @@ def unfit_executors(session: SparkSession, folder: Folder) -> TidegateError | No
         _LOOKED_AT.add(context.applicationId)
         return None
     return unfit("; ".join(f"{host}: {text}" for host, text in found), f"spark.master = {context.master}")
+
+
+def _say_that_none_came(master: str) -> None:
+    _LOG.warning(
+        "no executor has finished a task for %g s: see on the page of %s whether cores and memory are free, and in"
+        " the executors' logs whether they reach this machine; still waiting",
+        _PATIENCE_SECONDS,
+        master,
+    )
 
 
 def _reason(text: str) -> str | None:

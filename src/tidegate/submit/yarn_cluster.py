@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from tidegate.machine.s3a import s3a_jars
 from tidegate.settings.config import Settings
 from tidegate.settings.kinds import RestartStrategy
+from tidegate.storages.schemes import Folder, Scheme
 from tidegate.submit.executor_environment import HANDED_ON, executor_settings
 from tidegate.submit.in_cluster import TOLD
 from tidegate.submit.submission import Submission
@@ -44,6 +46,7 @@ def settings_of(
     `environment`: that of the driver; it gets the variables of the storages, and those of tidegate. `waits`: True if
     the command ends with the application.
     """
+    conf = {name: value for name, _, value in (setting.partition("=") for setting in submission.conf)}
     told = {name: value for name, value in environment.items() if name.startswith(_OF_TIDEGATE)}
     variables = {name: environment[name] for name in HANDED_ON if environment.get(name)}
     return {
@@ -52,8 +55,21 @@ def settings_of(
         f"{_MASTER_ENVIRONMENT}{TOLD}": base64.b64encode(json.dumps(told).encode()).decode(),
         "spark.yarn.submit.waitAppCompletion": str(waits).lower(),
         **attempts_of(settings),
-        **{name: value for name, _, value in (setting.partition("=") for setting in submission.conf)},
+        **conf,
+        **_jars_of(settings, conf),
     }
+
+
+def _jars_of(settings: Settings, conf: Mapping[str, str]) -> dict[str, str]:
+    """The jars of the storage of the checkpoints, as far as this machine knows it. They go with the program."""
+    if Folder.of(settings.checkpointing_dir).scheme is not Scheme.S3:
+        return {}
+    jars = [*filter(None, [conf.get("spark.jars")]), *map(str, s3a_jars(conf, _say_nothing))]
+    return {"spark.jars": ",".join(jars)} if jars else {}
+
+
+def _say_nothing(_: str) -> None:
+    """The jars are there, or an error tells that they are not."""
 
 
 def attempts_of(settings: Settings) -> dict[str, str]:

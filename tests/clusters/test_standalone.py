@@ -37,6 +37,7 @@ def cluster(standalone: StandaloneCluster, s3: S3Server, monkeypatch: pytest.Mon
     return standalone
 
 
+@turn(0, of=2)
 @pytest.mark.timeout(400)
 def test_a_job_on_a_cluster_is_exact_when_its_driver_and_an_executor_are_killed(
     cluster: StandaloneCluster, broker: Broker, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

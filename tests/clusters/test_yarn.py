@@ -9,6 +9,7 @@ import pytest
 
 from tests.clusters.test_standalone import COMMAND, NUMBERS, PROGRAM, counts_of, rows_of
 from tests.support.driver import Driver
+from tests.support.today import turn
 from tests.support.yarn import YarnServer
 from tidegate import operate
 from tidegate.disk.strike_folder import StrikeFolder
@@ -16,7 +17,7 @@ from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import TopicRecord, make_topic, produce
 
 
-@pytest.mark.more
+@turn(1, of=2)
 @pytest.mark.timeout(400)
 def test_a_job_on_yarn_is_exact_when_its_driver_is_killed(
     yarn: YarnServer, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

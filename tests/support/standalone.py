@@ -94,6 +94,7 @@ class StandaloneCluster:
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
         defaults = {
             "spark.driver.host": "127.0.0.1",
+            "spark.log.level": "WARN",
             "spark.ui.enabled": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.executor.memory": "512m",

@@ -142,6 +142,7 @@ class YarnServer:
         path = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
         quick = {
             "spark.yarn.jars": f"local:{self._spark}/jars/*",
+            "spark.log.level": "WARN",
             "spark.ui.enabled": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.executor.instances": "1",

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.campaign.ending import closed
 from tests.campaign.report import as_json, as_text
 from tests.campaign.run import Entry, Options, run_campaign
-from tests.campaign.storages import STORAGES
+from tests.campaign.servers import STORAGES
 from tests.support.jvm import quick_jvms
 from tidegate.core.levels import Level
 from tidegate.storages.schemes import Scheme
@@ -32,8 +32,16 @@ def main() -> int:
         metavar="{file,hdfs,s3}",
         help="of the checkpoints: the disk, or a server that is started for the campaign",
     )
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="the drivers work on a standalone cluster, whose executors are killed, too; input and output are on the"
+        " storage",
+    )
     parser.add_argument("--json", action="store_true", help="print all figures and the history as JSON")
     arguments = parser.parse_args()
+    if arguments.cluster and arguments.storage is Scheme.FILE:
+        parser.error("--cluster needs --storage hdfs or s3: executors see no local disk")
     quick_jvms()
     folder = Path(tempfile.mkdtemp(prefix="tidegate-campaign-"))
     options = Options(
@@ -44,6 +52,7 @@ def main() -> int:
         level=arguments.level,
         common=arguments.common,
         storage=arguments.storage,
+        cluster=arguments.cluster,
     )
     report = run_campaign(options, _tell)
     return closed(report, as_json(report) if arguments.json else as_text(report))

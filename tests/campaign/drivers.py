@@ -38,6 +38,7 @@ class Target(Enum):
     PYTHON = "driver"
     JVM = "JVM"
     WORKER = "worker"
+    EXECUTOR = "executor"
 
 
 @dataclass(eq=False)
@@ -47,6 +48,7 @@ class Driver:
     number: int
     process: int
     jvm: int
+    application: str
     connection: socket.socket
     log: Path
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -86,8 +88,10 @@ class Driver:
             case Target.JVM:
                 return [self.jvm]
             case Target.WORKER:
-                daemons = _children([self.jvm])
+                daemons = self._daemons()
                 return _children(daemons) or daemons
+            case Target.EXECUTOR:
+                return self.executors()
 
     def send(self, signal_number: signal.Signals, *processes: int) -> None:
         """Send to processes of this driver; never to another one that has got the number of a dead one since."""
@@ -102,8 +106,16 @@ class Driver:
         self.gone = True
 
     def workers(self) -> list[int]:
-        daemons = _children([self.jvm])
+        daemons = self._daemons()
         return [*daemons, *_children(daemons)]
+
+    def executors(self) -> list[int]:
+        """Those of its application, on a cluster of this machine."""
+        named = f"\0--app-id\0{self.application}\0".encode()
+        return [process for process in _processes() if named in _command(process)]
+
+    def _daemons(self) -> list[int]:
+        return _children([self.jvm, *self.executors()])
 
     def is_alive(self, process: int) -> bool:
         """Whether this process of the driver lives: as long as one of its threads does, it holds its files and locks.
@@ -167,7 +179,7 @@ class Stable:
             raise CampaignFailed(f"no driver came to life: {error!r}") from error
         number = int(said["number"])
         log = self._places.log(number)
-        driver = Driver(number, int(said["process"]), int(said["jvm"]), connection, log)
+        driver = Driver(number, int(said["process"]), int(said["jvm"]), said["application"], connection, log)
         self._drivers.append(driver)
         if order_next:
             self.order()
@@ -261,12 +273,23 @@ def _line(connection: socket.socket) -> bytes:
 def _children(parents: Iterable[int]) -> list[int]:
     """The living child processes, as /proc shows them."""
     wanted, found = set(parents), list[int]()
-    for name in os.listdir("/proc") if wanted else []:
-        if name.isdigit():
-            fields = _stat(int(name))
-            if fields and int(fields[1]) in wanted and fields[0] != "Z":
-                found.append(int(name))
-    return sorted(found)
+    for process in _processes() if wanted else []:
+        fields = _stat(process)
+        if fields and int(fields[1]) in wanted and fields[0] != "Z":
+            found.append(process)
+    return found
+
+
+def _processes() -> list[int]:
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _command(process: int) -> bytes:
+    """Its words, each with a zero byte behind it; nothing where it has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def _birth(process: int) -> str:

@@ -18,6 +18,7 @@ from tests.campaign.drivers import LOOK_SECONDS, CampaignFailed, Driver, Stable,
 from tests.campaign.footprint import Footprint, footprints
 from tests.campaign.places import Places
 from tidegate.disk.strike_folder import StrikeFolder, TakenBy
+from tidegate.storages.opening import open_storage
 
 SeenT = TypeVar("SeenT")
 _WORDS = [f"w{index}" for index in range(12)]
@@ -43,7 +44,8 @@ class Field:
         self._posted = 0
         self._went = 0
         self._began_ns = time.time_ns()
-        places.input.mkdir()
+        if not places.on_cluster:
+            places.input.mkdir()
 
     # --- input and progress --------------------------------------------------------------------------------
 
@@ -59,14 +61,21 @@ class Field:
             words = self.chance.sample(_WORDS, _ROWS_PER_FILE)
             first = number * _ROWS_PER_FILE
             rows = [InputRow(first + i, word, self.chance.randrange(1000)) for i, word in enumerate(words)]
-            hidden = self.places.input / f".{number:05}.json"
             lines = [json.dumps({"number": row.number, "word": row.word, "value": row.value}) for row in rows]
-            hidden.write_text("".join(f"{line}\n" for line in lines))
-            arrived = self._began_ns + number * 1_000_000
-            os.utime(hidden, ns=(arrived, arrived))
-            hidden.rename(self.places.input / f"{number:05}.json")
+            self._write(number, "".join(f"{line}\n" for line in lines))
             self.files.append(rows)
         return self.newest
+
+    def _write(self, number: int, text: str) -> None:
+        name = f"{number:05}.json"
+        if self.places.on_cluster:
+            open_storage(self.places.input_folder).put_if_absent(name, text.encode())
+            return
+        hidden = self.places.input / f".{name}"
+        hidden.write_text(text)
+        arrived = self._began_ns + number * 1_000_000
+        os.utime(hidden, ns=(arrived, arrived))
+        hidden.rename(self.places.input / name)
 
     def feed_slowly(self, count: int) -> None:
         """Add files, each when the one before is through."""

@@ -21,7 +21,6 @@ from tests.campaign.places import DELIVERY, PROGRAM, Places
 from tidegate import Job, JobHandle, TidegateError
 from tidegate.core.errors import Remedy
 
-_PROGRAM: Any = import_module(os.environ[PROGRAM])
 _LOOK_SECONDS = 0.01
 _FAILURES_AT_MOST = 8
 """In a row, without an epoch done in between."""
@@ -36,10 +35,11 @@ class Life:
         self._socket.connect(str(places.commands))
         self._heard = b""
         self._jobs: dict[str, Job] = {}
-        self._session = _PROGRAM.open_session(places)
+        self._program: Any = import_module(os.environ[PROGRAM])
+        self._session = self._program.open_session(places)
         _warm(self._session)
         self._jvm = jvm_of(self._session)
-        self._say(event="ready", number=number, process=os.getpid(), jvm=self._jvm.pid)
+        self._say(event="ready", number=number, process=os.getpid(), jvm=self._jvm.pid, application=self._application())
 
     def live(self) -> None:
         """Do what is told until the end."""
@@ -70,6 +70,11 @@ class Life:
                     return
         self._say(event="refused", code="too many failures", text="")
 
+    def _application(self) -> str:
+        application = self._session.sparkContext.applicationId
+        assert application is not None
+        return application
+
     def _jvm_is_gone(self) -> bool:
         """Whether the JVM has died, or is dying: its port refuses first, its process ends when its memory is freed."""
         if self._jvm.poll() is not None:
@@ -83,7 +88,7 @@ class Life:
 
     def _start(self, checkpoints: str) -> JobHandle:
         if checkpoints not in self._jobs or DELIVERY in os.environ:  # at-most-once begins where it is declared
-            self._jobs[checkpoints] = _PROGRAM.build_job(self._session, self._places, checkpoints)
+            self._jobs[checkpoints] = self._program.build_job(self._session, self._places, checkpoints)
         handle = self._jobs[checkpoints].start()
         self._say(event="started")
         return handle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -9,28 +10,39 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from tests.campaign.checker import Outputs, Row, Sum
 from tests.campaign.places import ROWS, SUMS, Places
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
 def read_outputs(places: Places) -> Outputs:
-    """Every visible row of the six sinks."""
-    parquet = sorted(str(file) for file in places.files(ROWS).glob("[!._]*.parquet"))
-    rows = ds.dataset(parquet, format="parquet").to_table().to_pylist() if parquet else []
+    """Every visible row of all sinks."""
+    if places.on_cluster:
+        return Outputs(
+            rows={
+                "rows-files": [Row(**row) for row in _parquet(places.files(ROWS))],
+                "rows-more": [Row(**row) for row in _parquet(places.more_files(ROWS))],
+            },
+            sums={
+                "sums-files": [Sum(**row) for row in _lines(places.files(SUMS))],
+                "sums-more": [Sum(**row) for row in _lines(places.more_files(SUMS))],
+            },
+        )
     return Outputs(
         rows={
             "rows-table": [Row(*row) for row in _table(places.database, "SELECT number, word, value, lucky FROM rows")],
-            "rows-files": [Row(**row) for row in rows],
-            "rows-tray": [Row(**row) for row in _lines(places.tray(ROWS) / "shown", "*")],
+            "rows-files": [Row(**row) for row in _parquet(places.files(ROWS))],
+            "rows-tray": [Row(**row) for row in _lines(Folder.of(str(places.tray(ROWS) / "shown")))],
         },
         sums={
             "sums-table": [
                 Sum(*row) for row in _table(places.database, "SELECT word, seen, total, chain, last, lucky FROM sums")
             ],
-            "sums-files": [Sum(**row) for row in _lines(places.files(SUMS), "[!._]*.json")],
-            "sums-tray": [Sum(**row) for row in _lines(places.tray(SUMS) / "shown", "*")],
+            "sums-files": [Sum(**row) for row in _lines(places.files(SUMS))],
+            "sums-tray": [Sum(**row) for row in _lines(Folder.of(str(places.tray(SUMS) / "shown")))],
         },
     )
 
@@ -40,6 +52,20 @@ def _table(database: Path, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def _lines(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
-    for file in sorted(folder.glob(pattern)):
-        yield from map(json.loads, file.read_text().splitlines())
+def _parquet(folder: Folder) -> Iterator[dict[str, Any]]:
+    for data in _visible(folder):
+        yield from pq.read_table(io.BytesIO(data)).to_pylist()
+
+
+def _lines(folder: Folder) -> Iterator[dict[str, Any]]:
+    for data in _visible(folder):
+        yield from map(json.loads, data.splitlines())
+
+
+def _visible(folder: Folder) -> Iterator[bytes]:
+    """What a reader that lists the folder finds."""
+    storage = open_storage(folder)
+    for name in storage.peek_names(""):
+        data = b"" if name.startswith((".", "_")) else storage.peek(name)
+        if data:
+            yield data

@@ -19,7 +19,10 @@ DELIVERY = "CAMPAIGN_DELIVERY"
 CHECKPOINTS = "CAMPAIGN_CHECKPOINTS"
 """The environment variable with the URI of the checkpoints; without it they are in the campaign's folder."""
 
-LEASE_SECONDS = 3
+MASTER = "CAMPAIGN_MASTER"
+"""The environment variable with the URL of a cluster; input and output are then beside the checkpoints."""
+
+LEASE_SECONDS = 6
 """The lease of a driver whose checkpoints are not on the local disk."""
 
 PROGRAM = "CAMPAIGN_PROGRAM"
@@ -47,9 +50,27 @@ class Places:
         """SQLite: the tables `rows(number, word, value, lucky)` and `sums(word, seen, total, chain, last, lucky)`."""
         return self.root / "output" / "out.db"
 
-    def files(self, query: str) -> Path:
+    @property
+    def on_cluster(self) -> bool:
+        """Whether executors on other machines could do the work: nothing of it is on a local disk then."""
+        return MASTER in os.environ
+
+    @property
+    def input_folder(self) -> Folder:
+        """`input`, wherever it is."""
+        return self._shared / "input"
+
+    def files(self, query: str) -> Folder:
         """The same rows again: of `rows` in Parquet, of `sums` in JSON lines."""
-        return self.root / "output" / query
+        return self._shared / "output" / query
+
+    def more_files(self, query: str) -> Folder:
+        """And again, in a second sink of files, on a cluster."""
+        return self._shared / "output" / f"{query}-more"
+
+    @property
+    def _shared(self) -> Folder:
+        return self.job.parent.parent if self.on_cluster else Folder.of(str(self.root))
 
     def tray(self, query: str) -> Path:
         """The same rows once more, in a sink whose rows the ledger's journal keeps."""

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import os
 import random
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.campaign.places import DELIVERY, JOB, LEASE_SECONDS, ROWS, SUMS, Places
+from tests.campaign.places import DELIVERY, JOB, LEASE_SECONDS, MASTER, ROWS, SUMS, Places
 from tests.campaign.tray import TraySink
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 from tidegate.machine.s3a import s3a_jars
+from tidegate.sinks.base import TwoPhaseSink
 from tidegate.storages.schemes import Scheme
 
 
@@ -31,7 +32,7 @@ def open_session(
     """A session for short lives: one tier of compilation, no page, warm Python workers, task retries."""
     java = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={places.temporary}"
     session = (
-        SparkSession.builder.master("local[2,4]")
+        SparkSession.builder.master(os.environ.get(MASTER, "local[2,4]"))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", str(shuffle_partitions))
@@ -41,6 +42,9 @@ def open_session(
         .config("spark.python.daemon.module", worker_daemon)
         .config("spark.driver.extraJavaOptions", java)
         .config("spark.jars", _jars(places))
+        .config("spark.cores.max", "1")  # of a cluster: the next driver, which is warm, has the other one
+        .config("spark.executorEnv.TIDEGATE_TESTING", "1")
+        .config("spark.executorEnv.TIDEGATE_STRIKES", str(places.strikes))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
@@ -54,18 +58,12 @@ def build_job(session: SparkSession, places: Places, checkpoints: str) -> Job:
     if not places.job.is_local:
         settings["lease_timeout"] = f"{LEASE_SECONDS}s"
     job = Job(JOB, spark=session, checkpointing_dir=checkpoints, checkpointing_interval=0, **settings)
-    places.database.parent.mkdir(exist_ok=True)
     lucky = F.udf(random.random, "double").asNondeterministic()
-    database = str(places.database)
     rows = job.source("rows-in", _source(places))
     job.query(
         ROWS,
         rows.withColumn("lucky", F.rand()),
-        sinks=[
-            SQLiteSink("rows-table", database, table=ROWS),
-            FileSink("rows-files", places.files(ROWS), format="parquet"),
-            TraySink("rows-tray", places.tray(ROWS)),
-        ],
+        sinks=_sinks(places, ROWS, "parquet"),
     )
     more = job.source("sums-in", _source(places)).withColumn("drawn", (F.rand() * 2**40).cast("long"))
     sums = more.groupBy("word").agg(
@@ -78,13 +76,18 @@ def build_job(session: SparkSession, places: Places, checkpoints: str) -> Job:
         SUMS,
         sums.withColumn("lucky", lucky()),
         mode="update",
-        sinks=[
-            SQLiteSink("sums-table", database, table=SUMS),
-            FileSink("sums-files", places.files(SUMS), format="json"),
-            TraySink("sums-tray", places.tray(SUMS)),
-        ],
+        sinks=_sinks(places, SUMS, "json"),
     )
     return job
+
+
+def _sinks(places: Places, query: str, kind: Literal["parquet", "json"]) -> list[TwoPhaseSink]:
+    files = FileSink(f"{query}-files", str(places.files(query)), format=kind)
+    if places.on_cluster:
+        return [files, FileSink(f"{query}-more", str(places.more_files(query)), format=kind)]
+    places.database.parent.mkdir(exist_ok=True)
+    table = SQLiteSink(f"{query}-table", str(places.database), table=query)
+    return [table, files, TraySink(f"{query}-tray", places.tray(query))]
 
 
 def _jars(places: Places) -> str:
@@ -94,4 +97,4 @@ def _jars(places: Places) -> str:
 
 def _source(places: Places) -> FileSource:
     schema = "number long, word string, value long"
-    return FileSource(str(places.input), format="json", schema=schema, maxFilesPerTrigger=1)
+    return FileSource(str(places.input_folder), format="json", schema=schema, maxFilesPerTrigger=1)

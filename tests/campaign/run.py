@@ -16,8 +16,8 @@ from tests.campaign.field import Field
 from tests.campaign.outputs import read_outputs
 from tests.campaign.places import Places
 from tests.campaign.schedule import At, Step, plan, plan_common, plan_remote
+from tests.campaign.servers import servers
 from tests.campaign.situations import COMMON_PLACES, exact_places, point_of, remote_places
-from tests.campaign.storages import storage_of
 from tests.campaign.striking import carry_out
 from tidegate.core.levels import Level
 from tidegate.storages.schemes import Scheme
@@ -38,6 +38,7 @@ class Options:
     level: Level = Level.EXACTLY_ONCE
     common: bool = False
     storage: Scheme = Scheme.FILE
+    cluster: bool = False
 
     @property
     def command(self) -> str:
@@ -45,20 +46,21 @@ class Options:
         level = "" if self.level is Level.EXACTLY_ONCE else f" --level {self.level.value}"
         common = " --common" if self.common else ""
         storage = "" if self.storage is Scheme.FILE else f" --storage {self.storage.value}"
+        storage += " --cluster" if self.cluster else ""
         return f"./dev campaign crash --kills {self.kills} --seed {self.seed}{level}{common}{storage}"
 
     def plan(self) -> list[Step]:
         """What is struck; where all levels pass, if the level is not exactly-once."""
         common = self.common or self.level is not Level.EXACTLY_ONCE
         if self.storage is not Scheme.FILE and not common:
-            return plan_remote(self.seed, self.kills)
+            return plan_remote(self.seed, self.kills, cluster=self.cluster)
         return plan_common(self.seed, self.kills) if common else plan(self.seed, self.kills)
 
     def places(self) -> Sequence[str]:
         """The places that have to be passed."""
         if self.common or self.level is not Level.EXACTLY_ONCE:
             return COMMON_PLACES
-        return exact_places() if self.storage is Scheme.FILE else remote_places()
+        return exact_places() if self.storage is Scheme.FILE else remote_places(cluster=self.cluster)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,7 @@ def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequenc
     places = Places(options.folder)
     level = None if options.level is Level.EXACTLY_ONCE else options.level.value
     with (
-        storage_of(options.storage, options.folder),
+        servers(options.storage, options.folder, cluster=options.cluster),
         flaws_kept(report) as begun,
         Stable(places, level=level) as stable,
     ):

@@ -134,17 +134,17 @@ def plan_common(seed: int, kills: int) -> list[Step]:
     return steps
 
 
-def plan_remote(seed: int, kills: int) -> list[Step]:
+def plan_remote(seed: int, kills: int, *, cluster: bool = False) -> list[Step]:
     """`kills` kills, a quarter as many errors, an eighth as many pauses and a quarter as many stalls: what needs no
     hand in the files of the checkpoint."""
     chance = random.Random(seed)
-    places = remote_places()
+    places = remote_places(cluster=cluster)
     crashes = [At(place, Action.CRASH, _jvm_too(chance, place), _in_recovery(chance, place)) for place in places]
     struck = crashes if kills >= len(crashes) else _sample(chance, crashes, (kills + 1) // 2)
     errors = [At(place, action) for place in places for action in actions_at(place) if action is not Action.CRASH]
     steps: list[Step] = [
         *struck,
-        *(_kill(chance) for _ in range(kills - len(struck))),
+        *(_kill(chance, executors=cluster) for _ in range(kills - len(struck))),
         *chance.sample(errors, min(len(errors), kills // 4)),
         *(replace(_pause(chance), beside=False) for _ in range(max(1, kills // 8))),
         *(Stall(chance.choice(_STALLED), chance.random() < 0.5) for _ in range(max(2, kills // 4))),
@@ -206,13 +206,14 @@ def _some(chance: random.Random, names: list[str], whole: bool, count: int) -> l
     return names if whole else chance.sample(names, min(len(names), max(1, count)))
 
 
-def _kill(chance: random.Random) -> Kill:
-    target = chance.choices([Target.PYTHON, Target.JVM, Target.WORKER], weights=[35, 25, 40])[0]
+def _kill(chance: random.Random, *, executors: bool = False) -> Kill:
+    weights = {Target.PYTHON: 35, Target.JVM: 25, Target.WORKER: 40, **({Target.EXECUTOR: 50} if executors else {})}
+    target = chance.choices(list(weights), weights=list(weights.values()))[0]
     return Kill(target, chance.choice(QUERIES), chance.choice(RECORDS))
 
 
 def _pause(chance: random.Random) -> Pause:
-    target = chance.choice(list(Target))
+    target = chance.choice([Target.PYTHON, Target.JVM, Target.WORKER])
     return Pause(target, chance.choice(QUERIES), chance.choice(RECORDS), beside=chance.random() < 0.3)
 
 

@@ -89,11 +89,12 @@ def exact_places() -> list[str]:
     return [f"{point}.{when}" for point in points for when in ("before", "after")] + list(TASK_POINTS)
 
 
-def remote_places() -> list[str]:
+def remote_places(*, cluster: bool = False) -> list[str]:
     """Those of them that come about with the checkpoint on another storage: no hand changes its files, and a lease
-    without locks does not prove that the older runs are dead."""
+    without locks does not prove that the older runs are dead. On a cluster no sink loses its rows, either."""
     left_out = {"recover.dropped", "recover.discarded"}
-    places = [place for place in exact_places() if situation_of(place) not in _BY_HAND]
+    by_hand = {*_BY_HAND, *([Situation.LOSES] if cluster else [])}
+    places = [place for place in exact_places() if situation_of(place) not in by_hand]
     return [place for place in places if point_of(place) not in left_out]
 
 

@@ -225,7 +225,7 @@ def _kill(step: Kill, field: Field) -> Struck:
     driver = field.driver
     victim = field.chance.choice(driver.pids(step.target))
     driver.send(signal.SIGKILL, victim)
-    if step.target is not Target.WORKER:
+    if step.target in (Target.PYTHON, Target.JVM):
         field.wait_gone(driver)
         field.start_next()
     return Struck(phase(), step.target.value, killed=True)

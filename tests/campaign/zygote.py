@@ -10,14 +10,16 @@ import os
 import signal
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
 import pyarrow.dataset as ds
 
 from tests.campaign.life import Life
-from tests.campaign.places import Places
+from tests.campaign.places import PROGRAM, Places
 
+import_module(os.environ[PROGRAM])  # so that no driver has to
 LOADED = (pd, ds)
 
 

@@ -19,7 +19,7 @@ _SEEN = {
 
 def read_outputs(places: Places) -> Outputs:
     """Every visible row."""
-    files = sorted(places.files(ROWS).glob("[!._]*.json"))
+    files = sorted(places.files(ROWS).local().glob("[!._]*.json"))
     lines = [line for file in files for line in file.read_text().splitlines()]
     return Outputs(
         table=[Row(*row) for row in _table(places, "SELECT file, number, value, lucky FROM rows")],

@@ -46,7 +46,7 @@ def build_job(session: SparkSession, places: Places, checkpoints: str) -> Job:
         rows.withColumn("lucky", F.rand()),
         sinks=[
             SQLiteSink("rows-table", database, table=ROWS),
-            FileSink("rows-files", places.files(ROWS), format="json"),
+            FileSink("rows-files", str(places.files(ROWS)), format="json"),
         ],
     )
     slow = F.udf(_slowly, "long").asNondeterministic()

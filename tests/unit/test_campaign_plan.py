@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.campaign.drivers import Target
 from tests.campaign.footprint import Phase
-from tests.campaign.schedule import At, Stall, kills_in, plan, plan_common, plan_remote
+from tests.campaign.schedule import At, Kill, Stall, kills_in, plan, plan_common, plan_remote
 from tests.campaign.situations import (
     COMMON_PLACES,
     OF_OTHER_JOBS,
@@ -42,6 +43,9 @@ def test_a_plan_for_another_storage_passes_what_can_be_passed_there_and_lets_dri
     steps = plan_remote(3, 60)
     assert {step.place for step in steps if isinstance(step, At)} >= set(remote_places())
     assert {step.jvm_too for step in steps if isinstance(step, Stall)} == {True, False}
+    on_cluster = plan_remote(3, 60, cluster=True)
+    assert {step.place for step in on_cluster if isinstance(step, At)} >= set(remote_places(cluster=True))
+    assert Target.EXECUTOR in {step.target for step in on_cluster if isinstance(step, Kill)}
     small = {situation_of(step.place) for step in plan_remote(3, 12) if isinstance(step, At)}
     assert Situation.LOSES in small
     assert Situation.DAMAGED not in small

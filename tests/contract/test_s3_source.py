@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.support.remote_source import RemoteSourceContract
 from tests.support.s3 import S3Server
+from tidegate import FileSink, FileSource
+from tidegate.core.records import Outcome
+from tidegate.machine.s3a import s3a_jars
 from tidegate.sources.files.globs import FileSelection
+from tidegate.spark.connectors import reading_options
 from tidegate.storages.opening import open_storage
 from tidegate.storages.s3.bucket import S3Bucket
 from tidegate.storages.schemes import Folder
+from tidegate.testing.contract import attempt_of, rows_from
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
@@ -54,3 +60,32 @@ class _OnePage:
 
     def list_objects_v2(self, **options: object) -> object:
         return self._client.list_objects_v2(**options, MaxKeys=1)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.more
+def test_spark_reads_what_is_visible_in_a_bucket_and_nothing_that_is_staged(s3: S3Server) -> None:
+    """The same for rows that Spark itself lists, and for a file source whose paths tidegate names."""
+    folder = s3.folder() / "out"
+    sink = FileSink("numbers", str(folder), format="json", partition_by="word")
+    sink.place.open()
+    for epoch in range(3):
+        transaction = sink.begin(attempt_of(epoch=epoch))
+        transaction.write(rows_from(epoch, 2))
+        committable = transaction.pre_commit()
+        assert committable is not None
+        if epoch < 2:
+            assert sink.commit([committable])[0].outcome is Outcome.COMMITTED
+    jars = ",".join(str(jar) for jar in s3a_jars({}, print))
+    builder = SparkSession.builder.master("local[1]").config("spark.jars", jars).config("spark.ui.enabled", "false")
+    spark = builder.getOrCreate()
+    try:
+        options = reading_options(spark, folder)
+        listed = spark.read.options(**options).json(folder.for_spark())
+        assert sorted(row.id for row in listed.collect()) == [0, 1, 1000, 1001]
+        assert {row.word for row in listed.collect()} == {"word 0", "word 1", "word 1000", "word 1001"}
+        source = FileSource(str(folder), format="json", schema="id long, word string")
+        place = source.place(spark, "source numbers")
+        named = spark.read.options(**options).json([place.files().path(seen.name) for seen in place.files().list()])
+        assert sorted(row.id for row in named.collect()) == [0, 1, 1000, 1001]
+    finally:
+        spark.stop()

@@ -15,7 +15,7 @@ import pytest
 from tests.storages.remote_program import beside
 from tests.support.driver import Driver
 from tests.support.hdfs import HdfsServer
-from tests.support.remote_files import visible
+from tests.support.remote_files import staged, visible
 from tests.support.s3 import S3Server
 from tests.support.today import sampled, turn
 from tidegate import operate
@@ -150,6 +150,7 @@ def stays_exact(folder: Path, checkpoints: str) -> None:
     with Driver(PROGRAM, str(folder), checkpoints, log=folder / "log") as driver:
         assert driver.wait() == 0, driver.tail()
     is_exact(folder, checkpoints)
+    assert staged(Folder.of(beside(checkpoints, "out"))) == []
     (job,) = operate.jobs(checkpoints)
     assert (job.name, job.state) == ("words", State.FINISHED)
     info = operate.open(checkpoints, "words").info()

@@ -96,12 +96,14 @@ def test_a_driver_that_was_paused_while_a_fresh_generation_was_opened_changes_no
 def test_a_driver_that_was_paused_while_its_job_was_restored_changes_nothing_when_it_wakes_up(
     hdfs: HdfsServer, tmp_path: Path, point: str
 ) -> None:
-    checkpoints, savepoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints", tmp_path / "savepoints"
+    checkpoints, savepoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints", f"{hdfs.uri}/{tmp_path.name}/savepoints"
     write_input(checkpoints, range(2))
     with Driver(PROGRAM, str(tmp_path), checkpoints, LONG_LEASE, log=tmp_path / "log") as first:
         assert first.wait() == 0, first.tail()
-    answer = operate.open(checkpoints, "words").stop_with_savepoint(str(savepoints)).wait().answer
+    answer = operate.open(checkpoints, "words").stop_with_savepoint(savepoints).wait().answer
     assert answer is not None
+    assert answer.savepoint is not None
+    assert [each.path for each in operate.list_savepoints(savepoints).savepoints] == [answer.savepoint]
     write_input(checkpoints, range(2, FILES))
     later = point.replace("@1", "@3")
     with Driver(

@@ -34,7 +34,7 @@ def test_a_start_that_its_supervisor_repeats_goes_on_although_a_link_leads_to_a_
     latest = into / "latest"
     latest.symlink_to(first.folder)
     monkeypatch.chdir(into)
-    wish = restore_from(Path("latest"), TOLD)
+    wish = restore_from("latest", TOLD)
     restore(restoring(job, first))
     finish(job, 4)
     latest.unlink()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -125,7 +124,7 @@ def stop(
     - `tidegate stop wordcount --id nightly-2026-11-22 --json`
     """
     client = opened_job(dir, job, application)
-    request = CommandRequest(_STOPS[savepoint is not None, drain], id, timeout, folder_of(savepoint), form)
+    request = CommandRequest(_STOPS[savepoint is not None, drain], id, timeout, savepoint or None, form)
     _only_with_a_savepoint(client, request, "-p")
     ask_job(client, request, printed_as(json))
 
@@ -165,7 +164,7 @@ def cancel(
     """
     client = opened_job(dir, job, application)
     kind = Kind.CANCEL if savepoint is None else Kind.CANCEL_WITH_SAVEPOINT
-    request = CommandRequest(kind, id, timeout, folder_of(savepoint), form)
+    request = CommandRequest(kind, id, timeout, savepoint or None, form)
     _only_with_a_savepoint(client, request, "-s")
     ask_job(client, request, printed_as(json))
 
@@ -184,11 +183,6 @@ class CommandRequest:
 def _only_with_a_savepoint(client: JobClient, request: CommandRequest, option: str) -> None:
     if request.form is not None and not client.takes_savepoint(request.kind):
         raise typer.BadParameter(f"only with a savepoint: {option}", param_hint="--type")
-
-
-def folder_of(text: str | None) -> str | None:
-    """The folder for a savepoint, in the form that the job receives; None for the job's own setting."""
-    return str(Path(text).absolute()) if text else None
 
 
 class PathIsOptional(TyperCommand):

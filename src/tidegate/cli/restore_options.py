@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
 from tidegate.core.fingerprints import Allowed
-from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE, FRESH_VARIABLE
+from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE, FRESH_VARIABLE, resolved_folder
 from tidegate.savepoints.fresh import Fresh
 from tidegate.savepoints.restoring import Restore, Scope
 
@@ -21,14 +19,14 @@ _FROM = typer.Option(
     "-s",
     "--fromSavepoint",
     metavar="PATH",
-    help="Restore this savepoint in a new generation of the job. It is restored once: later starts resume from the"
-    " newest checkpoint of the job.",
+    help="Restore this savepoint, a folder or a URI, in a new generation of the job. It is restored once: later starts"
+    " resume from the newest checkpoint of the job.",
 )
 
-FromSavepoint = Annotated[Path | None, _FROM]
+FromSavepoint = Annotated[str | None, _FROM]
 """The savepoint of a start that may have none."""
 
-GivenSavepoint = Annotated[Path, _FROM]
+GivenSavepoint = Annotated[str, _FROM]
 """The savepoint of a command that needs one."""
 
 AllowNonRestored = Annotated[
@@ -111,7 +109,7 @@ BeginsFresh = Annotated[
 ]
 
 
-def begin_fresh(savepoint: Path | None) -> dict[str, str]:
+def begin_fresh(savepoint: str | None) -> dict[str, str]:
     """The environment variable that tells a program to open a new generation.
 
     Its value is a new id, so that this happens once: after a restart, the program finds that the generation of this id
@@ -156,11 +154,11 @@ class RestoreOptions:
         }
 
 
-def restore_from(path: Path, told: RestoreOptions) -> Restore:
+def restore_from(path: str, told: RestoreOptions) -> Restore:
     """The restore that these options name. A link is resolved now: a restart of the program uses the same savepoint,
     even if the link changes."""
     return Restore(
-        os.path.realpath(path),
+        resolved_folder(path),
         claim=told.claim,
         renamed=_pairs(told.renamed),
         allow_non_restored_state=told.allow,
@@ -170,7 +168,7 @@ def restore_from(path: Path, told: RestoreOptions) -> Restore:
     )
 
 
-def restore_if_any(path: Path | None, told: RestoreOptions) -> Restore | None:
+def restore_if_any(path: str | None, told: RestoreOptions) -> Restore | None:
     """The same for a command with an optional savepoint. Restore options without a savepoint are wrong usage."""
     if path is not None:
         return restore_from(path, told)

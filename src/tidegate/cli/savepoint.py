@@ -23,7 +23,7 @@ from tidegate.cli.common import (
     print_json,
     printed_as,
 )
-from tidegate.cli.control import CommandRequest, Form, RequestId, Timeout, ask_job, folder_of
+from tidegate.cli.control import CommandRequest, Form, RequestId, Timeout, ask_job
 from tidegate.cli.exits import Exit
 from tidegate.cli.restore_options import (
     AllowChangedOperator,
@@ -76,7 +76,7 @@ savepoint.command("import")(import_)
 _SHOWN = 10
 """The number of missing files to show: in a partly copied savepoint every file may be missing."""
 
-SavepointPath = Annotated[Path, typer.Argument(metavar="PATH", help="The savepoint's folder.")]
+SavepointPath = Annotated[str, typer.Argument(metavar="PATH", help="The savepoint's folder, or its URI.")]
 
 
 @savepoint.command()
@@ -107,7 +107,7 @@ def take(
 
     - `tidegate savepoint wordcount --id before-the-upgrade --json`
     """
-    request = CommandRequest(Kind.SAVEPOINT, id, timeout, folder_of(folder), form)
+    request = CommandRequest(Kind.SAVEPOINT, id, timeout, folder or None, form)
     ask_job(opened_job(dir, job, application), request, printed_as(json))
 
 
@@ -258,9 +258,9 @@ def dispose(path: SavepointPath, json: Json = False) -> None:
     """
     operate.dispose_savepoint(path)
     if json:
-        print_json({"path": str(path.absolute()), "disposed": True})
+        print_json({"path": str(operate.Folder.of(path)), "disposed": True})
     else:
-        typer.echo(f"removed {path.absolute()}")
+        typer.echo(f"removed {operate.Folder.of(path)}")
 
 
 def _nothing_in(found: Savepoints) -> str:

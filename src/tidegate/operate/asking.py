@@ -13,7 +13,6 @@ import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate.checkpoints.drained import drained_at
@@ -225,7 +224,7 @@ class Asking:
                 detail="the job had ended before; the savepoint is of its end",
                 at=time.time(),
                 epochs={query.done.query: query.done.epoch for query in savepoint.record.queries},
-                savepoint=str(savepoint.folder),
+                savepoint=str(savepoint.found_at),
                 into=asked.into,
                 format=asked.format,
             )
@@ -259,10 +258,13 @@ def _has_lost_its_savepoint(known: Answer) -> bool:
     """True if the savepoint of an answer is missing or incomplete now. It is then requested again."""
     if known.kind is not Kind.SAVEPOINT or known.savepoint is None:
         return False
-    from tidegate.savepoints.folder import lacks, open_savepoint  # not needed for other requests: loaded here
+    from tidegate.savepoints.folder import MANIFEST, lacks, open_savepoint  # not needed for other requests: loaded here
 
     try:
-        return any(lacks(open_savepoint(Path(known.savepoint))))
+        place = Folder.of(known.savepoint)
+        if not place.is_local:
+            return open_storage(place).look(MANIFEST) is None
+        return any(lacks(open_savepoint(place.local())))
     except TidegateError:
         return True
 

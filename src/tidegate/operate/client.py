@@ -182,7 +182,7 @@ class JobClient:
         from tidegate.operate.patience import patience_seconds
         from tidegate.operate.tickets import Ticket
 
-        folder = str(Path(into).absolute()) if into else None
+        folder = str(Folder.of(into)) if into else None
         asked = RequestOrder(kind=kind, id=id or new_id(), into=folder, format=format)
         ticket = Ticket(self._folder, asked, patience_seconds(kind, self.view().beat))
         ticket.poll()

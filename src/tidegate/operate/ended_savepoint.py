@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 from tidegate.checkpoints.drained import is_drained
 from tidegate.checkpoints.retention import is_being_deleted
@@ -23,12 +22,12 @@ from tidegate.operate.copy_progress import CopyProgress
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
 from tidegate.operate.refusals import no_folder_for_it
 from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.elsewhere import check_into, take_last_into
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.hold import RunningQuery, newest_done
-from tidegate.savepoints.place import check_place
 from tidegate.savepoints.refusals import not_at_its_end
 from tidegate.savepoints.settled import settle
-from tidegate.savepoints.take import RunningJob, remove_held, take_last
+from tidegate.savepoints.take import RunningJob, remove_held
 from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -67,11 +66,11 @@ def _save(
         settle(job_folder)  # a restore was interrupted: save its generation
         job = open_job(job_folder)
         folder = _folder(job, into)
-        check_place(folder, job.folder)
         queries = _queries(job, ended_by)
         remove_held(job_folder)
         running = RunningJob(job.folder, job.record, queries, is_drained=ended_by is Kind.DRAIN_WITH_SAVEPOINT)
-        return take_last(running, savepoint_id, folder, copying, form)
+        check_into(running, folder)
+        return take_last_into(running, savepoint_id, folder, copying, form)
 
 
 def _queries(job: JobPlace, ended_by: Kind) -> list[RunningQuery]:
@@ -116,15 +115,17 @@ def _entries(ledger: Storage, folder: str) -> list[int]:
     return entry_numbers(ledger.peek_names(folder))
 
 
-def _folder(job: JobPlace, into: str | None) -> Path:
+def _folder(job: JobPlace, into: str | None) -> Folder:
     named = into or _said(job, "savepoints.dir")
-    if not Path(named).is_absolute():  # a relative path counts from the driver's working folder
+    whole = Folder.of(named) if named else None
+    # a relative path counts from the driver's working folder
+    if whole is None or (whole.is_local and not named.startswith(("/", "file:"))):
         raise no_folder_for_it(
             f"savepoints.dir = {named}, which the driver took from its own folder" if named else "none",
             f"job {job.name}",
             f"name it by its whole path: tidegate savepoint {job.name} /path/of/the/folder",
         )
-    return Path(named).absolute()
+    return whole
 
 
 def _said(job: JobPlace, setting: str) -> str:

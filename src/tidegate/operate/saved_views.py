@@ -17,9 +17,11 @@ from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavedQuery
 from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
-from tidegate.savepoints import folder as savepoint_folder
+from tidegate.savepoints.at_a_place import dispose_at, open_at, savepoints_at, verify_at
 from tidegate.savepoints.claim import read_claim
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.savepoints.archive import BytesPassed
@@ -126,31 +128,32 @@ class Difference:
 
 def list_savepoints(folder: str | Path) -> Savepoints:
     """The savepoints directly in a folder. Raises STORAGE_UNUSABLE if the folder cannot be listed."""
-    place = Path(folder).absolute()
-    found, wrong = savepoint_folder.savepoints_in(place)
+    place = Folder.of(folder)
+    found, wrong = savepoints_at(place)
     readable: list[SavepointView] = []
     for each in found:
         try:
             readable.append(SavepointView(**_whole(each)))
         except TidegateError as error:  # removed meanwhile
             wrong.append(error)
-    is_one = (place / MANIFEST).exists()
-    folder_is = FolderIs.A_SAVEPOINT if is_one else FolderIs.A_FOLDER if place.exists() else FolderIs.MISSING
+    is_one = open_storage(place).look(MANIFEST) is not None
+    is_there = not place.is_local or place.local().exists()  # other storages have no empty folders
+    folder_is = FolderIs.A_SAVEPOINT if is_one else FolderIs.A_FOLDER if is_there else FolderIs.MISSING
     return Savepoints(folder=str(place), folder_is=folder_is, savepoints=tuple(readable), problems=tuple(wrong))
 
 
 def inspect_savepoint(path: str | Path) -> SavepointDetails:
     """The content of a savepoint's manifest. Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_UNSAFE, RECORD_..."""
-    return details_of(open_savepoint(Path(path).absolute()))
+    return details_of(open_at(Folder.of(path)))
 
 
 def verify_savepoint(path: str | Path) -> Verified:
     """Read every file and compare it with the manifest. A savepoint that cannot be opened is reported as a problem."""
-    place, files = Path(path).absolute(), 0
+    place, files = Folder.of(path), 0
     wrong: Sequence[TidegateError]
     try:
-        found = open_savepoint(place)
-        files, wrong = len(found.record.files), savepoint_folder.verify(found)
+        found = open_at(place)
+        files, wrong = len(found.record.files), verify_at(found)
     except TidegateError as error:
         wrong = (error,)
     return Verified(path=str(place), files=files, problems=tuple(wrong))
@@ -168,9 +171,7 @@ def compare_savepoints(before: str | Path, after: str | Path) -> tuple[Differenc
 def dispose_savepoint(path: str | Path) -> None:
     """Remove a savepoint; after a kill, complete the removal. Raises SAVEPOINT_ALTERED or SAVEPOINT_UNSAFE, and removes
     nothing, if the folder holds foreign files."""
-    place = Path(path).absolute()
-    if not savepoint_folder.finish_disposal(place):
-        savepoint_folder.dispose(open_savepoint(place))
+    dispose_at(Folder.of(path))
 
 
 def export_savepoint(path: str | Path, target: str | Path, passed: BytesPassed = lambda _more, _total: None) -> Archive:
@@ -215,7 +216,7 @@ def details_of(found: Savepoint) -> SavepointDetails:
 def _whole(found: Savepoint) -> dict[str, Any]:
     record = found.record
     return {
-        "path": str(found.folder),
+        "path": str(found.found_at),
         "id": record.id,
         "format": record.format.value,
         "job": record.job,
@@ -231,7 +232,9 @@ def _whole(found: Savepoint) -> dict[str, Any]:
 
 def _claimed_by(found: Savepoint) -> str | None:
     """The job that has claimed the savepoint and resumes from it under its job id, as text; None if there is no claim.
-    An unreadable claim hides no savepoint."""
+    An unreadable claim hides no savepoint. Only a savepoint on a local disk can be claimed."""
+    if found.place is not None:
+        return None
     try:
         claim = read_claim(found)
     except TidegateError as error:

@@ -11,6 +11,7 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
+from tidegate.storages.schemes import Folder
 
 RESTORE_VARIABLE = "TIDEGATE_RESTORE"
 """Environment variable of a program: the restore of its start, as JSON of `core.restoring.Restore`."""
@@ -34,6 +35,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _Handed = TypeVar("_Handed")
+
+
+def resolved_folder(text: str) -> str:
+    """The savepoint that a user names, by its whole path behind all links, or by its URI."""
+    folder = Folder.of(text)
+    return os.path.realpath(folder.local()) if folder.is_local else str(folder)
 
 
 def handed_on(variable: str, kind: type[_Handed], command: str) -> _Handed | None:

@@ -33,6 +33,7 @@ from tidegate.disk.durable import storage_error, sync_folder
 from tidegate.savepoints.proof import flaw_at
 from tidegate.savepoints.refusals import COPY_AGAIN
 from tidegate.savepoints.state_tables import tables_of
+from tidegate.storages.schemes import Folder
 
 MANIFEST = "_metadata.json"
 CLAIM = ".claim"
@@ -42,17 +43,18 @@ CLAIM = ".claim"
 @dataclass(frozen=True, slots=True)
 class Savepoint:
     """A savepoint's folder and its manifest. Its other files were not checked. `origin`: the retained checkpoint from
-    which it was assembled, for one restore.
+    which it was assembled, for one restore. `place`: the folder on another storage; `folder` has a copy of it, if any.
     """
 
     folder: Path
     record: SavepointRecord
-    origin: Path | None = None
+    origin: Path | Folder | None = None
+    place: Folder | None = None
 
     @property
-    def found_at(self) -> Path:
+    def found_at(self) -> Path | Folder:
         """The savepoint's folder, with the path that the caller gave."""
-        return self.origin or self.folder
+        return self.origin or self.place or self.folder
 
     @property
     def size_bytes(self) -> int:

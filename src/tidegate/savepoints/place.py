@@ -17,15 +17,16 @@ def check_place(into: Path, job_folder: Folder | None = None) -> None:
         place = into.resolve()
         above = [place, *place.parents]
         if job_folder is not None and job_folder.is_local and job_folder.local().resolve() in above:
-            raise _refused(into, "the job's own folder, which a cancel may delete")
+            raise in_folder_of(into, "the job's own folder, which a cancel may delete")
         for folder in above:
             if (folder / JOB_RECORD).is_file():
-                raise _refused(into, f"the folder of a job, {folder}")
+                raise in_folder_of(into, f"the folder of a job, {folder}")
             if (folder / MANIFEST).is_file():
-                raise _refused(into, f"a savepoint or a checkpoint, {folder}")
+                raise in_folder_of(into, f"a savepoint or a checkpoint, {folder}")
 
 
-def _refused(into: Path, found: str) -> TidegateError:
+def in_folder_of(into: Path | Folder, found: str) -> TidegateError:
+    """The error of a folder in one where no savepoint may be."""
     return TidegateError(
         Code.REQUEST_REFUSED,
         expected="a folder for savepoints that belongs to no job and is in no savepoint",

@@ -10,7 +10,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from tidegate.checkpoints.spark_layout import STATE, entry_numbers
+from tidegate.checkpoints.spark_layout import STATE, entry_numbers, is_state
 from tidegate.core.records import SavedQuery
 from tidegate.disk.durable import storage_error
 from tidegate.disk.linking import linked
@@ -35,6 +35,17 @@ def link_readable(checkpoint: Path, into: Path) -> None:
                     (into / name).symlink_to(checkpoint / name)
             elif not name.endswith(".crc"):
                 (into / name).write_bytes(moved_to((checkpoint / name).read_bytes(), into, str(checkpoint / name)))
+
+
+def state_bytes(checkpoint: Path, table: StateTable) -> int:
+    """The size of a table's files. A store that is not the only one has a folder of its own."""
+    return sum(
+        (folder / name).stat().st_size
+        for folder, names in files_below(checkpoint / STATE / str(table.operator))
+        for name in names
+        if is_state((folder / name).relative_to(checkpoint).as_posix())
+        and (table.store == "default" or folder.name == table.store)
+    )
 
 
 def _by_variable(checkpoint: Path, table: StateTable) -> list[StateTable]:

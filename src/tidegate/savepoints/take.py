@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -19,10 +19,11 @@ from pathlib import Path
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.ingest_part import bring_parts, link_logs
 from tidegate.checkpoints.job_layout import QUERIES
-from tidegate.checkpoints.spark_layout import STATE, is_state
+from tidegate.checkpoints.spark_layout import is_state
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import (
+    DoneEpoch,
     JobRecord,
     SavedFile,
     SavedQuery,
@@ -39,7 +40,7 @@ from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
 from tidegate.savepoints.hold import RunningQuery, hold, newest_done
 from tidegate.savepoints.query import operators_of, saved_query
-from tidegate.savepoints.saved_tables import link_readable, tables_in
+from tidegate.savepoints.saved_tables import link_readable, state_bytes, tables_in
 from tidegate.savepoints.state_change import lives_by_rows, rows_refused
 from tidegate.savepoints.state_tables import StateTable
 from tidegate.storages.schemes import Folder
@@ -106,10 +107,10 @@ def take(
             copying.go_on()  # after a disk has hung, the files there may belong to another driver
             _remove(left)
         own = secrets.token_hex(4)  # a canceled one, on a disk that hung, removes only its own files
-        held, partial = _held_in(job, target, own), into / f".{target.name}.{own}{_PARTIAL}"
+        held, partial = held_in(job, target, own), into / f".{target.name}.{own}{_PARTIAL}"
         try:
-            record = _put_together(job, savepoint_id, held, partial, copying, form)
-            _prove_whole(job, partial, record)
+            record = put_together(job, savepoint_id, held, partial, copying, form)
+            prove_whole(job, partial, record)
             copying.appear()
             os.rename(partial, target)
             sync_folder(into)
@@ -135,8 +136,15 @@ def take_last(
     """
     job.end_input()
     ended_with = {each.query.uid: newest_done(each) for each in job.queries}
+    return to_one_of_these(job, savepoint_id, ended_with, lambda name: take(job, name, into, copying, form))
+
+
+def to_one_of_these(
+    job: RunningJob, savepoint_id: str, ended_with: Mapping[str, DoneEpoch | None], act: Callable[[str], Savepoint]
+) -> Savepoint:
+    """The first savepoint under `<id>`, `<id>-2` and so on that is of these epochs; `act` takes or finds one."""
     for number in range(1, _NAMES_AT_MOST):
-        savepoint = take(job, savepoint_id if number == 1 else f"{savepoint_id}-{number}", into, copying, form)
+        savepoint = act(savepoint_id if number == 1 else f"{savepoint_id}-{number}")
         if {query.done.query: query.done for query in savepoint.record.queries} == ended_with:
             return savepoint
     raise _refused(job, f"a savepoint {savepoint_id} of the last epochs", f"{_NAMES_AT_MOST} of earlier ones")
@@ -150,7 +158,7 @@ def remove_held(job_folder: Folder) -> None:
             _remove(held)
 
 
-def _held_in(job: RunningJob, target: Path, own: str) -> Path:
+def held_in(job: RunningJob, target: Path, own: str) -> Path:
     """The folder for the held files: links need the job's own disk."""
     if job.folder.is_local:
         return job.folder.local() / HELD / own
@@ -179,7 +187,7 @@ def check_folder(job: RunningJob, into: Path) -> None:
             scratch.rmdir()
 
 
-def _put_together(
+def put_together(
     job: RunningJob, savepoint_id: str, held: Path, partial: Path, copying: Copying, form: SavepointFormat
 ) -> SavepointRecord:
     """Write everything of the savepoint except its name, durably."""
@@ -238,7 +246,7 @@ def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
     return query
 
 
-def _prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> None:
+def prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> None:
     """Raise if a file of the new savepoint is missing or truncated: a copy may take hours."""
     for lack in _lacks(partial, record):
         raise _refused(job, "every file as it was copied", lack)
@@ -250,13 +258,7 @@ def _still_that(job: RunningJob, standing: Savepoint, form: SavepointFormat) -> 
     Raises SAVEPOINT_REFUSED if it has the other format, SAVEPOINT_INCOMPLETE if a file is missing or has another size,
     for example after a removal that was interrupted. The content of the files is not read.
     """
-    if standing.record.format is not form:
-        raise _refused(
-            job,
-            f"a {form.value} savepoint, or none, under the id {standing.record.id}",
-            f"a {standing.record.format.value} one",
-            "choose another id",
-        )
+    of_this_form(job, standing.record, form)
     for lack in _lacks(standing.folder, standing.record):
         raise TidegateError(
             Code.SAVEPOINT_INCOMPLETE,
@@ -265,6 +267,14 @@ def _still_that(job: RunningJob, standing: Savepoint, form: SavepointFormat) -> 
             where=str(standing.folder),
             next_step="remove its folder, or choose another id",
         )
+    return standing
+
+
+def of_this_form(job: RunningJob, standing: SavepointRecord, form: SavepointFormat) -> SavepointRecord:
+    """Return `standing`. Raises SAVEPOINT_REFUSED if it has the other format."""
+    if standing.format is not form:
+        wanted = f"a {form.value} savepoint, or none, under the id {standing.id}"
+        raise _refused(job, wanted, f"a {standing.format.value} one", "choose another id")
     return standing
 
 
@@ -338,18 +348,7 @@ def _tables(
             for path in sorted(folder.iterdir()):
                 yield _measured(path, partial)
             copying.copied_bytes = begun
-            copying.copied(_state_bytes(checkpoint, table) if by_rows else 0)
-
-
-def _state_bytes(checkpoint: Path, table: StateTable) -> int:
-    """The size of a table's files. A store that is not the only one has a folder of its own."""
-    return sum(
-        (folder / name).stat().st_size
-        for folder, names in files_below(checkpoint / STATE / str(table.operator))
-        for name in names
-        if is_state((folder / name).relative_to(checkpoint).as_posix())
-        and (table.store == "default" or folder.name == table.store)
-    )
+            copying.copied(state_bytes(checkpoint, table) if by_rows else 0)
 
 
 def _measured(path: Path, root: Path) -> SavedFile:

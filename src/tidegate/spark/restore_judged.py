@@ -126,7 +126,7 @@ class _Gathered:
                 continue
             if uid in found.left_behind:
                 now, generation = self.restore.wish.renamed.get(uid), self.restore.target.generation
-                yield would_begin_over(self.restore.target, uid, now, generation, self.restore.savepoint.found_at)
+                yield would_begin_over(self.restore.target, uid, now, generation, str(self.restore.savepoint.found_at))
             elif (error := begins_over(self.restore.job_folder, self.restore.target, uid)) is not None:
                 yield error
 

@@ -17,8 +17,9 @@ from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
-from tidegate.core.records import JobRecord, decode
+from tidegate.core.records import JobRecord, decode, digest_of
 from tidegate.disk.durable import ensure_folder
+from tidegate.savepoints.elsewhere import brought_here
 from tidegate.savepoints.folder import (
     MANIFEST,
     Savepoint,
@@ -57,18 +58,22 @@ def open_restore(
     storage = open_storage(job_folder)
     data = storage.read(JOB_RECORD)
     found = None if data is None else decode(JobRecord, data, storage.where(JOB_RECORD))
-    folder = Path(wish.path).absolute()
+    folder = Folder.of(wish.path)
     if found is not None and _was_opened_from(folder, wish.rewind, job_folder, found):
         _LOG.warning(
             "job %s: generation %d was opened from %s before, and resumes from its newest checkpoint",
             *(job, found.generation, folder),
         )
         return None
-    savepoint = _opened(folder, job_folder, stack, opens)
+    savepoint = _opened(folder, job_folder, stack, opens, claim=wish.claim)
     return JobRestore(wish, savepoint, job_folder, found, _target(wish, savepoint, job, job_folder, found))
 
 
-def _opened(folder: Path, job_folder: Folder, stack: ExitStack, opens: Opens) -> Savepoint:
+def _opened(place: Folder, job_folder: Folder, stack: ExitStack, opens: Opens, *, claim: bool) -> Savepoint:
+    if not place.is_local and not claim:
+        here = stack.enter_context(TemporaryDirectory(prefix="tidegate-savepoint-"))
+        return brought_here(place, Path(here).resolve())
+    folder = place.local()  # the claim of a savepoint stands beside it, on a local disk
     retained = retained_in(folder)
     if retained is None:
         return open_savepoint(folder)
@@ -79,15 +84,16 @@ def _opened(folder: Path, job_folder: Folder, stack: ExitStack, opens: Opens) ->
     return as_savepoint(folder, retained, Path(aside).resolve(), job_folder)
 
 
-def _was_opened_from(folder: Path, rewind: str, job_folder: Folder, found: JobRecord) -> bool:
+def _was_opened_from(folder: Folder, rewind: str, job_folder: Folder, found: JobRecord) -> bool:
     current = read_restored(job_folder, found)
     if rewind:  # it went back once under this id, even if the job was restored again since
         opened = [each for each in all_restored(job_folder, found) if each.rewind == rewind]
     else:
         opened = [] if current is None else [current]
-    if not (folder / MANIFEST).is_file():  # removed in the meantime: it is no longer needed
+    manifest = open_storage(folder).peek(MANIFEST)
+    if manifest is None:  # removed in the meantime: it is no longer needed
         return any(each.savepoint == str(folder) for each in opened)
-    return any(each.digest == manifest_digest(folder) for each in opened)
+    return any(each.digest == digest_of(manifest) for each in opened)
 
 
 def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Folder, found: JobRecord | None) -> JobRecord:

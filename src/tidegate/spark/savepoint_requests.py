@@ -96,7 +96,7 @@ class SavepointRequests:
         if last.savepoint is not None:
             beside = "" if why is None else f": {why}"
             detail = f"{ended}, with a savepoint of its end{beside}"
-            return Word(outcome, detail, finished, str(last.savepoint.folder))
+            return Word(outcome, detail, finished, str(last.savepoint.found_at))
         if isinstance(why, TidegateError):
             shown = what_waits(why) if outcome is Outcome.PENDING else in_one_line(why)
         else:
@@ -123,7 +123,7 @@ class SavepointRequests:
         except Exception as error:  # noqa: BLE001 (answered, as above)
             return _word_of_begun(error)
         epochs = {query.done.query: query.done.epoch for query in savepoint.record.queries}
-        return Word(Outcome.DONE, "the savepoint is whole", epochs, str(savepoint.folder))
+        return Word(Outcome.DONE, "the savepoint is whole", epochs, str(savepoint.found_at))
 
     def _forget(self, request: Request) -> None:
         self._targets.pop(request.id, None)

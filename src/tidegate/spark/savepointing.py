@@ -16,7 +16,6 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from queue import SimpleQueue
 
 from tidegate.core.errors import Code, TidegateError
@@ -25,16 +24,11 @@ from tidegate.core.records import SavepointFormat
 from tidegate.operate.endings import EndMode
 from tidegate.operate.refusals import no_folder_for_it, request_refused
 from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.elsewhere import check_into, take_into, take_last_into
 from tidegate.savepoints.folder import Savepoint
-from tidegate.savepoints.place import check_place
-from tidegate.savepoints.take import (
-    RunningJob,
-    check_folder,
-    check_form,
-    take,
-    take_last,
-)
+from tidegate.savepoints.take import RunningJob, check_form
 from tidegate.spark.refusals import begins_anew
+from tidegate.storages.schemes import Folder
 
 _LOG = logging.getLogger("tidegate")
 _CALLED_OFF_WITHIN_SECONDS = 10.0
@@ -49,7 +43,7 @@ _NATIVE = SavepointFormat.NATIVE
 class Taking:
     """A savepoint that was begun: its progress and its result."""
 
-    def __init__(self, savepoint_id: str, into: Path, form: SavepointFormat, what: str) -> None:
+    def __init__(self, savepoint_id: str, into: Folder, form: SavepointFormat, what: str) -> None:
         self.id = savepoint_id
         self.into = into
         self.form = form
@@ -112,7 +106,7 @@ class SavepointTaker:
         """True if a plain stop takes a savepoint, because a default folder for savepoints is set."""
         return self._default is not None
 
-    def check(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Path:
+    def check(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Folder:
         """The folder that this savepoint would create; it does not exist yet.
 
         Raises REQUEST_REFUSED if none can be taken.
@@ -125,7 +119,7 @@ class SavepointTaker:
         named = into or self._default
         if named is None:
             raise no_folder_for_it("none", where, "name a folder, or set savepoints.dir for it")
-        folder = Path(named).absolute()
+        folder = Folder.of(named)
         standing = self._begun.get(savepoint_id)
         if standing is not None and not standing.has_failed() and (standing.into, standing.form) != (folder, form):
             found = f"{savepoint_id}, the id of a {standing.form.value} savepoint in {standing.into}"
@@ -218,20 +212,20 @@ class SavepointTaker:
     def _take_all(self) -> None:
         _give_way()
         while (taking := self._queue.get()) is not None:
-            self._carry_out(taking, take, replace(self._job, runs_on=True))
+            self._carry_out(taking, take_into, replace(self._job, runs_on=True))
 
     def _take_the_last(self, taking: Taking, others: Sequence[Taking], job: RunningJob) -> None:
         _wait_for(others)
-        self._carry_out(taking, take_last, job)
+        self._carry_out(taking, take_last_into, job)
 
     def _carry_out(
         self,
         taking: Taking,
-        act: Callable[[RunningJob, str, Path, Copying, SavepointFormat], Savepoint],
+        act: Callable[[RunningJob, str, Folder, Copying, SavepointFormat], Savepoint],
         job: RunningJob,
     ) -> None:
         try:
-            check_place(taking.into, job.folder)
+            check_into(job, taking.into)
             taking.settle(act(job, taking.id, taking.into, taking.copying, taking.form))
         except TidegateError as error:
             taking.settle(error)
@@ -259,11 +253,10 @@ def _wait_for(called_off: Sequence[Taking]) -> None:
         taking.end_by(at)
 
 
-def _look_at(job: RunningJob, folder: Path, form: SavepointFormat, looked: Future[None]) -> None:
+def _look_at(job: RunningJob, folder: Folder, form: SavepointFormat, looked: Future[None]) -> None:
     try:
         check_form(job, form)
-        check_place(folder, job.folder)
-        check_folder(job, folder)
+        check_into(job, folder)
     except BaseException as error:  # noqa: BLE001 (the request gets the error)
         looked.set_exception(error)
     else:

@@ -81,7 +81,7 @@ def _generation_of_savepoint(wish: Any, savepoint: Any, job: str, folder: Path, 
     return msgspec.structs.replace(right, generation=savepoint.record.generation + 1)
 
 
-def _without_rewind(folder: Path, rewind: str, job_folder: Path, found: JobRecord) -> bool:
+def _without_rewind(folder: Folder, rewind: str, job_folder: Path, found: JobRecord) -> bool:
     return rewind == "" and _WAS_OPENED_FROM(folder, rewind, Folder.of(job_folder), found)
 
 

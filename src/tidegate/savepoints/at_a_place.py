@@ -1,0 +1,98 @@
+"""Existing savepoints in any storage: opened, listed, verified, removed, by path or URI."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tidegate.checkpoints.job_layout import MANIFEST
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import SavedFile
+from tidegate.disk.blocks import read_blocks
+from tidegate.disk.side_by_side import side_by_side
+from tidegate.savepoints import folder as on_a_disk
+from tidegate.savepoints.folder import Savepoint
+from tidegate.savepoints.refusals import COPY_AGAIN
+from tidegate.storages.checkpoints import open_checkpoint_files
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
+
+
+def open_at(place: Folder) -> Savepoint:
+    """The savepoint in this folder. Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_UNSAFE, RECORD_..., and storage errors."""
+    if place.is_local:
+        return on_a_disk.open_savepoint(place.local())
+    data = open_storage(place).peek(MANIFEST)
+    if data is None:
+        raise TidegateError(
+            Code.SAVEPOINT_INCOMPLETE,
+            expected=f"a savepoint, which has its {MANIFEST}",
+            found="none: another folder, or a savepoint that was killed while it was taken",
+            where=str(place),
+            next_step="see `tidegate savepoint ls` of the folder above",
+        )
+    with TemporaryDirectory(prefix="tidegate-manifest-") as here:
+        (Path(here) / MANIFEST).write_bytes(data)
+        record = on_a_disk.open_savepoint(Path(here)).record
+    return Savepoint(Path(place.path), record, place=place)
+
+
+def savepoints_at(place: Folder) -> tuple[list[Savepoint], list[TidegateError]]:
+    """The savepoints directly in a folder, the newest first; and the errors of those that cannot be read."""
+    if place.is_local:
+        return on_a_disk.savepoints_in(place.local())
+    found: list[Savepoint] = []
+    wrong: list[TidegateError] = []
+    for name in open_storage(place).folders(""):
+        try:
+            if not name.startswith(".") and open_storage(place / name).look(MANIFEST) is not None:
+                found.append(open_at(place / name))
+        except TidegateError as error:
+            wrong.append(error)
+    return sorted(found, key=lambda each: (each.record.at, each.folder.name), reverse=True), wrong
+
+
+def verify_at(savepoint: Savepoint) -> list[TidegateError]:
+    """All errors of a savepoint's files. Reads each file completely."""
+    if savepoint.place is None:
+        return on_a_disk.verify(savepoint)
+    files, named = open_checkpoint_files(savepoint.place), [file.name for file in savepoint.record.files]
+
+    def compare(file: SavedFile) -> list[TidegateError]:
+        opened = files.open(file.name)
+        if opened is None:
+            flaw = file.shortage(None)
+        else:
+            with closing(opened):
+                flaw = file.flaw(*read_blocks(opened, lambda _block: None))
+        return [] if flaw is None else [flaw.error(files.where(file.name), COPY_AGAIN)]
+
+    strangers = {each.name for each in files.list()} - {MANIFEST, *named}
+    wrong = [_stranger(files.where(name)) for name in sorted(strangers)]
+    return [*wrong, *(error for found in side_by_side(compare, savepoint.record.files) for error in found)]
+
+
+def dispose_at(place: Folder) -> None:
+    """Remove a savepoint; after a kill, complete the removal. The manifest goes first: the rest is no savepoint. Raises
+    SAVEPOINT_ALTERED, and removes nothing, if the folder holds foreign files.
+    """
+    if place.is_local:
+        if not on_a_disk.finish_disposal(place.local()):
+            on_a_disk.dispose(on_a_disk.open_savepoint(place.local()))
+        return
+    savepoint, files = open_at(place), open_checkpoint_files(place)
+    for name in sorted({each.name for each in files.list()} - {MANIFEST, *(f.name for f in savepoint.record.files)}):
+        raise _stranger(files.where(name))
+    open_storage(place).delete(MANIFEST)
+    files.clear("")
+
+
+def _stranger(where: str) -> TidegateError:
+    return TidegateError(
+        Code.SAVEPOINT_ALTERED,
+        expected="files that the savepoint names, and no others",
+        found="one more",
+        where=where,
+        next_step=COPY_AGAIN,
+    )

@@ -1,0 +1,154 @@
+"""Savepoints on HDFS and S3, where no folder can be renamed: a savepoint counts from its manifest, which is put last.
+
+It is put together in the temporary folder of this machine, as on a local disk, and then copied, several files at once.
+Each copy is compared with the manifest by size and SHA-256. A kill leaves files without a manifest: no command takes
+them for a savepoint, and the next one under this id removes them. For a restore the files are brought to a temporary
+folder, and compared again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tidegate.checkpoints.job_layout import JOB_RECORD
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import FileFlaw, SavedFile, SavepointFormat, SavepointRecord, decode
+from tidegate.disk.side_by_side import side_by_side
+from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
+from tidegate.savepoints.hold import newest_done
+from tidegate.savepoints.place import check_place, in_folder_of
+from tidegate.savepoints.refusals import COPY_AGAIN
+from tidegate.savepoints.take import (
+    RunningJob,
+    check_folder,
+    held_in,
+    of_this_form,
+    prove_whole,
+    put_together,
+    remove_held,
+    take,
+    take_last,
+    to_one_of_these,
+)
+from tidegate.storages.checkpoint_files import CheckpointFiles
+from tidegate.storages.checkpoints import open_checkpoint_files
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
+
+
+def take_into(job: RunningJob, savepoint_id: str, into: Folder, copying: Copying, form: SavepointFormat) -> Savepoint:
+    """`take`, into a folder of any storage."""
+    if into.is_local:
+        return take(job, savepoint_id, into.local(), copying, form)
+    target = into / f"savepoint-{job.record.job_id}-{savepoint_id}"
+    standing = _manifest(target)
+    if standing is not None:
+        return Savepoint(Path(target.path), of_this_form(job, standing, form), place=target)
+    copying.go_on()
+    remove_held(job.folder)
+    with TemporaryDirectory(prefix="tidegate-savepoint-") as here:
+        built = Path(here).resolve() / target.name
+        held = held_in(job, built, secrets.token_hex(4))
+        try:
+            record = put_together(job, savepoint_id, held, built, copying, form)
+            prove_whole(job, built, record)
+            _upload(built, record, target, copying)
+        finally:
+            with suppress(TidegateError):  # the next savepoint removes the rest: this must not hide the first error
+                remove_held(job.folder)
+    job.reach("renamed")
+    return Savepoint(Path(target.path), record, place=target)
+
+
+def take_last_into(
+    job: RunningJob, savepoint_id: str, into: Folder, copying: Copying, form: SavepointFormat
+) -> Savepoint:
+    """`take_last`, into a folder of any storage."""
+    if into.is_local:
+        return take_last(job, savepoint_id, into.local(), copying, form)
+    job.end_input()
+    ended_with = {each.query.uid: newest_done(each) for each in job.queries}
+    return to_one_of_these(job, savepoint_id, ended_with, lambda name: take_into(job, name, into, copying, form))
+
+
+def check_into(job: RunningJob, into: Folder) -> None:
+    """Raise if savepoints cannot be written to this folder, or if it belongs to a job or to a savepoint."""
+    if into.is_local:
+        check_place(into.local(), job.folder)
+        check_folder(job, into.local())
+        return
+    check_elsewhere(into, job.folder)
+    scratch, storage = f".tidegate-{secrets.token_hex(4)}", open_storage(into)
+    storage.put_if_absent(scratch, b"")
+    storage.delete(scratch)
+
+
+def check_elsewhere(into: Folder, job_folder: Folder) -> None:
+    """Raises REQUEST_REFUSED for a folder that belongs to this job, another job or another savepoint."""
+    above = into
+    while above.path != "/":
+        if above == job_folder:
+            raise in_folder_of(into, "the job's own folder, which a cancel may delete")
+        for name in (JOB_RECORD, MANIFEST):
+            if open_storage(above).look(name) is not None:
+                raise in_folder_of(into, f"the folder of a job or a savepoint, {above}")
+        above = above.parent
+
+
+def brought_here(place: Folder, into: Path) -> Savepoint:
+    """The savepoint in this folder of another storage, copied below `into`, which is empty; every file is compared with
+    the manifest.
+
+    Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED, RECORD_..., and storage errors.
+    """
+    folder = into / place.name
+    folder.mkdir()
+    data = open_storage(place).peek(MANIFEST)
+    if data is not None:
+        (folder / MANIFEST).write_bytes(data)
+    record = open_savepoint(folder).record
+    source, target = open_checkpoint_files(place), open_checkpoint_files(folder)
+
+    bring = _copy(source, target, Copying())
+    for file, flaw in zip(record.files, side_by_side(bring, record.files), strict=True):
+        if flaw is not None:
+            raise flaw.error(source.where(file.name), COPY_AGAIN)
+    return Savepoint(folder, record, place=place)
+
+
+def _manifest(place: Folder) -> SavepointRecord | None:
+    storage = open_storage(place)
+    data = storage.read(MANIFEST)
+    return None if data is None else decode(SavepointRecord, data, storage.where(MANIFEST))
+
+
+def _upload(built: Path, record: SavepointRecord, target: Folder, copying: Copying) -> None:
+    """Copy every file, then put the manifest. Raises STORAGE_UNUSABLE for a copy with other bytes."""
+    source, into = open_checkpoint_files(built), open_checkpoint_files(target)
+    into.clear("")  # of a killed one
+    copying.total_bytes += sum(file.size_bytes for file in record.files)
+    for file, flaw in zip(record.files, side_by_side(_copy(source, into, copying), record.files), strict=True):
+        if flaw is not None:
+            raise TidegateError(
+                Code.STORAGE_UNUSABLE,
+                expected=flaw.expected,
+                found=flaw.found,
+                where=into.where(file.name),
+                next_step="take the savepoint again; then see `tidegate check` of the storage",
+            )
+    into.sync()
+    copying.appear()
+    open_storage(target).put_if_absent(MANIFEST, (built / MANIFEST).read_bytes())
+
+
+def _copy(source: CheckpointFiles, into: CheckpointFiles, copying: Copying) -> Callable[[SavedFile], FileFlaw | None]:
+    def copy(file: SavedFile) -> FileFlaw | None:
+        came = source.copy(file.name, into, copying.copied)
+        return file.shortage(None) if came is None else file.flaw(came.size_bytes, came.sha256)
+
+    return copy

@@ -27,6 +27,8 @@ from tidegate.testing.kafka.topics import TopicRecord, make_topic, produce
 PROGRAM = Path(__file__).with_name("cluster_program.py")
 COMMAND = ROOT / "src" / "tidegate" / "cli" / "main.py"
 NUMBERS = 180
+ROWS_AT_MOST = 60
+"""The program's, for an epoch."""
 
 
 @pytest.fixture

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import hdfs_native
 import pytest
 
-from tests.clusters.test_standalone import COMMAND, NUMBERS, PROGRAM, counts_of, rows_of
+from tests.clusters.test_standalone import COMMAND, NUMBERS, PROGRAM, ROWS_AT_MOST, counts_of, rows_of
 from tests.support.driver import Driver
 from tests.support.today import turn
 from tests.support.yarn import YarnServer
 from tidegate import operate
 from tidegate.disk.strike_folder import StrikeFolder
+from tidegate.operate import State
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import TopicRecord, make_topic, produce
+
+LAST_EPOCH = NUMBERS // ROWS_AT_MOST - 1
 
 
 @turn(1, of=2)
@@ -66,6 +74,52 @@ def test_a_driver_inside_yarn_that_is_killed_is_started_again_by_yarn(
     assert f"{newest}: ended: SUCCEEDED" in driver.tail()
     assert operate.open(checkpoints, "cluster").runs_on_yarn(newest)
     is_exact(broker, copies, counts)
+
+
+@pytest.mark.more
+@pytest.mark.timeout(600)
+def test_a_job_inside_yarn_is_left_alone_and_stopped_by_its_application(
+    yarn: YarnServer, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that submits it ends at once. The others find the job by its folder on HDFS."""
+    for name, value in yarn.environment.items():
+        monkeypatch.setenv(name, value)
+    topics = [make_topic(broker.servers, 2) for _ in range(3)]
+    produce(broker.servers, topics[0], [TopicRecord(str(number).encode()) for number in range(NUMBERS)])
+    checkpoints = f"{yarn.hdfs.uri}/{tmp_path.name}"
+    program = (str(PROGRAM), broker.servers, *topics, checkpoints, "for ever")
+    submitted = tidegate("run", "-d", "--master", "yarn", "--deploy-mode", "cluster", "--json", *program)
+    application = json.loads(submitted)["application"]
+    wait_until(lambda: states(checkpoints) == [State.RUNNING], yarn)
+    (job,) = operate.jobs(checkpoints)
+    client = operate.open(checkpoints, job.job_id)
+    wait_until(lambda: [each.finished for each in client.info().queries] == [LAST_EPOCH] * 2, yarn)
+    assert f"spark    {application}" in tidegate("info", job.job_id, "--dir", checkpoints)
+    tidegate("stop", job.job_id, "-yid", application, "--dir", checkpoints)
+    assert states(checkpoints) == [State.STOPPED]
+    wait_until(
+        lambda: [each["state"] for each in yarn.applications() if each["id"] == application] == ["FINISHED"], yarn
+    )
+    is_exact(broker, *topics[1:])
+
+
+def tidegate(*arguments: str) -> str:
+    """What the command prints; it must end well."""
+    command = [sys.executable, str(COMMAND), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def states(checkpoints: str) -> list[State]:
+    return [each.state for each in operate.jobs(checkpoints)]
+
+
+def wait_until(holds: Callable[[], bool], yarn: YarnServer) -> None:
+    end = time.monotonic() + 300
+    while not holds():
+        assert time.monotonic() < end, yarn.logs()
+        time.sleep(0.5)
 
 
 def make_writable(yarn: YarnServer, folder: str) -> None:

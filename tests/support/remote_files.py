@@ -47,6 +47,14 @@ class RemoteFilesContract(SinkContract):
         names = {each.name.partition("/")[0] for each in open_checkpoint_files(self.target).list()}
         assert names == {".tidegate"}
 
+    @pytest.mark.more
+    def test_a_commit_that_is_killed_before_every_call_is_finished_by_the_next(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.skip_in_one_process()
+        monkeypatch.setattr(type(self), "kills_at_most", 100)
+        self.test_a_commit_that_is_killed_anywhere_is_finished_by_the_next()
+
     def test_partitions_and_limits_make_the_same_files_as_on_a_disk(self) -> None:
         sink = FileSink("numbers", str(self.target), format="json", partition_by="word", max_file_rows=1)
         sink.open(self.plan())

@@ -161,9 +161,7 @@ def decide(query: Query, epoch: int) -> Steps[Decided | None]:
         commits = yield from get(entry(COMMITS, epoch))
     record = choose(query, epoch, offsets, commits, candidates)
     created = yield from put_if_absent(entry(DECIDED, epoch), encode(record), "decision")
-    if created and (yield from withdraw_if_late(epoch, record)):
-        return None
-    if created:
+    if created and not (yield from withdraw_if_late(epoch, record)):
         yield Tell(EpochDecided(epoch=epoch, run=record.run))
     return (yield from read_decided(epoch))
 
@@ -201,9 +199,7 @@ def choose(
     whole_offsets = offsets if says_something else None
     if commits is None or entry_of_commits is None:
         raise _hole(query, epoch, f"{COMMITS}/{epoch} is missing or torn, and a later entry is there")
-    matching = [
-        (data, prepared) for data, prepared in candidates if _matches(prepared, whole_offsets, entry_of_commits)
-    ]
+    matching = [(data, prepared) for data, prepared in candidates if matches(prepared, whole_offsets, entry_of_commits)]
     if not matching:
         raise _hole(query, epoch, f"{len(candidates)} prepared records, none with these offsets and state ids")
     several = len({prepared.offsets for _, prepared in matching}) > 1
@@ -227,7 +223,7 @@ def choose(
     )
 
 
-def _matches(prepared: Prepared, offsets: bytes | None, commits: CommitsEntry) -> bool:
+def matches(prepared: Prepared, offsets: bytes | None, commits: CommitsEntry) -> bool:
     return prepared.state_ids == commits.state_ids and offsets in (None, prepared.offsets)
 
 

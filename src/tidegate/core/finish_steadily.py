@@ -33,7 +33,7 @@ from tidegate.core.effects import (
     recall,
 )
 from tidegate.core.epoch_time import forget_overdue
-from tidegate.core.finish import choose, decide, finish_decided_epoch, withdraw_if_late
+from tidegate.core.finish import choose, decide, finish_decided_epoch, matches, withdraw_if_late
 from tidegate.core.happenings import EpochDecided
 from tidegate.core.ledger import (
     COMMITS,
@@ -99,12 +99,11 @@ def _from_own(query: Query, run: Run, epoch: int) -> Steps[Decided | None]:
     """The decision for what this run itself has prepared; None if something else has survived, or is in doubt."""
     commits = yield from peek(entry(COMMITS, epoch))
     offsets = (yield from peek(entry(OFFSETS, epoch))) if query.local_lease else None
+    whole_offsets = None if parse_offsets(offsets) is None else offsets
     name = prepared_name(epoch, run.run)
     data = yield from recall(name)
     logged, own = parse_commits(commits), None if data is None else decode(Prepared, data, name)
-    if data is None or own is None or logged is None or own.state_ids != logged.state_ids:
-        return None
-    if query.local_lease and parse_offsets(offsets) is not None and own.offsets != offsets:
+    if data is None or own is None or logged is None or not matches(own, whole_offsets, logged):
         return None
     return choose(query, epoch, offsets, commits, [(data, own)])
 

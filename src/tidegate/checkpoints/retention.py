@@ -12,8 +12,17 @@ from datetime import datetime, timezone
 
 from tidegate.checkpoints.drained import DRAIN
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, QUERIES, RESTORES
-from tidegate.core.records import Closing, JobRecord, decode, encode
+from tidegate.checkpoints.job_layout import (
+    CHECKPOINTS,
+    JOB_RECORD,
+    QUERIES,
+    RESTORES,
+    generation_folder,
+    generations,
+    query_names,
+)
+from tidegate.core.ledger import DECIDED, LEDGER, entry
+from tidegate.core.records import Closing, JobRecord, Sealed, decode, encode, is_of_kind
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
@@ -42,7 +51,8 @@ def go_on_deleting(job_folder: Folder, clear_sinks: ClearSinks) -> bool:
     closing = decode(Closing, data, storage.where(_CLOSING))
     if _job_id(storage) in (None, closing.job_id):
         clear_sinks(closing.job_id)
-        for name in (QUERIES, CHECKPOINTS, RESTORES, INGEST):
+        _clear_queries(job_folder)
+        for name in (CHECKPOINTS, RESTORES, INGEST):
             storage.clear(name)
         storage.delete(DRAIN)
         storage.delete(JOB_RECORD)
@@ -51,6 +61,39 @@ def go_on_deleting(job_folder: Folder, clear_sinks: ClearSinks) -> bool:
     storage.delete(_CLOSING)
     storage.settle("")
     return True
+
+
+def _clear_queries(job_folder: Folder) -> None:
+    """Remove the queries. File locks prove that no driver lives. A lease cannot, so each generation leaves a seal. It
+    holds off a driver that was paused, which may decide nothing for a job that is gone.
+    """
+    if job_folder.is_local:
+        open_storage(job_folder).clear(QUERIES)
+        return
+    for uid in query_names(job_folder):
+        for number in generations(job_folder / QUERIES / uid):
+            generation = open_storage(generation_folder(job_folder / QUERIES / uid, number))
+            kept = entry(DECIDED, _sealed(generation))
+            for folder in ("spark", *(f"{LEDGER}/{name}" for name in generation.folders(LEDGER))):
+                if folder != DECIDED:
+                    generation.clear(folder)
+            for name in [*map(f"{LEDGER}/{{}}".format, generation.list(LEDGER)), *_decided(generation)]:
+                if name != kept:
+                    generation.delete(name)
+
+
+def _sealed(generation: Storage) -> int:
+    """The epoch at which this generation is sealed. Nothing is finished before: the job is given up."""
+    while True:
+        newest = max((int(name.rpartition("/")[2]) for name in _decided(generation)), default=-1)
+        data = generation.read(entry(DECIDED, newest)) if newest >= 0 else None
+        if data is not None and is_of_kind(Sealed, data):
+            return newest
+        generation.put_if_absent(entry(DECIDED, newest + 1), encode(Sealed(epoch=newest + 1)))
+
+
+def _decided(generation: Storage) -> list[str]:
+    return [entry(DECIDED, int(name)) for name in generation.list(DECIDED) if name.isdigit()]
 
 
 def is_being_deleted(job_folder: Folder) -> bool:

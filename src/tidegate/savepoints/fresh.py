@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 
 import msgspec
 
-from tidegate.checkpoints.job_layout import QUERIES, generation_folder, generations, query_names
+from tidegate.checkpoints.job_layout import QUERIES, generation_folder, generations, newest_begun, query_names
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.ledger import RUNS, entry
 from tidegate.core.records import JobRecord, Restored, Run, Start, encode
@@ -59,6 +59,14 @@ def highest_generation(job_folder: Folder) -> int:
     queries = (job_folder / QUERIES / uid for uid in query_names(job_folder))
     begun = [number for query in queries for number in generations(query)]
     return max([0, *begun, *reserved(open_storage(job_folder))])
+
+
+def first_generation(job_folder: Folder) -> int:
+    """The generation of a new job: above those that a forgotten job of this name has left sealed. Where a query has
+    begun, *job.json* is lost: then it is 1, and the start finds the other job's *start*.
+    """
+    begun = any(newest_begun(job_folder / QUERIES / uid) for uid in query_names(job_folder))
+    return 1 if begun else highest_generation(job_folder) + 1
 
 
 def open_empty(opening: Opening) -> None:

@@ -29,7 +29,7 @@ from tidegate.operate.place import JobPlace
 from tidegate.operate.rhythm import rhythm_of
 from tidegate.operate.sinks import describe, write_sinks
 from tidegate.operate.sources import write_sources
-from tidegate.savepoints.fresh import Fresh
+from tidegate.savepoints.fresh import Fresh, first_generation
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.settled import settle
@@ -213,7 +213,7 @@ def recorded(job: DeclaredJob) -> JobRecord:
     storage = open_storage(job.folder)
     data, where = storage.read(JOB_RECORD), storage.where(JOB_RECORD)
     if data is None:
-        return JobRecord(name=job.name, job_id=secrets.token_hex(4), generation=1)
+        return JobRecord(name=job.name, job_id=secrets.token_hex(4), generation=first_generation(job.folder))
     record = decode(JobRecord, data, where)
     if record.name != job.name:
         raise TidegateError(

@@ -402,7 +402,7 @@ PLANTED: Final = (
         '        if (yield from put_if_absent(entry(DECIDED, last + 1), encode(Sealed(epoch=last + 1)), "seal")):\n',
         "        if True:\n",
         seeds=4000,
-        near=1590,
+        near=20,
     ),
     _bug(
         "a seal that came second counts",
@@ -411,7 +411,7 @@ PLANTED: Final = (
         '        if (yield from put_if_absent(entry(DECIDED, last + 1), encode(Sealed(epoch=last + 1)), "seal")):\n',
         '        if [(yield from put_if_absent(entry(DECIDED, last + 1), encode(Sealed(epoch=last + 1)), "seal"))]:\n',
         seeds=4000,
-        near=3850,
+        near=6570,
     ),
     _bug(
         "what is decided below a seal is left unfinished",
@@ -421,7 +421,7 @@ PLANTED: Final = (
         "    run, _ = yield from finish_with_a_run(query, -1)\n"
         "    last = max((yield from numbers(DECIDED)), default=-1)\n",
         seeds=4000,
-        near=25,
+        near=70,
     ),
     _bug(
         "the clean-up of an older driver removes the seal",
@@ -433,7 +433,7 @@ PLANTED: Final = (
         "            yield Delete(entry(DECIDED, number), 'gc.record')\n"
         "    for folder in (DECIDED, DONE):\n",
         seeds=4000,
-        near=15,
+        near=1500,
     ),
     _bug(
         "no lock of the JVM",

@@ -16,7 +16,7 @@ from tidegate import Job, KafkaSink, KafkaSource, uid
 
 
 def main(servers: str, numbers: str, copies: str, counts: str, checkpoints: str, until: str = "caught-up") -> None:
-    job = Job("cluster", checkpointing_dir=checkpoints, checkpointing_interval=0, lease_timeout="5s", parallelism=2)
+    job = Job("cluster", checkpointing_dir=checkpoints, checkpointing_interval=0, lease_timeout="8s", parallelism=2)
     source = KafkaSource(servers, topics=[numbers], max_rows=60)
     rows = job.source("numbers", source).select(F.col("value").cast("string").alias("number"))
     job.query("copy", rows, sinks=[KafkaSink("copies", servers, topic=copies)])

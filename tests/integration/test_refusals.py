@@ -308,8 +308,10 @@ def test_a_standby_needs_a_local_master(place: Place, monkeypatch: pytest.Monkey
     rows = place.words(job)
     job.query("query", rows, sinks=[PrintSink("shown")])
     error = error_of(job.start)
-    assert (error.code, "restart.standby" in error.expected) == ("TG-SETTINGS-CLASH", True)
-    assert "spark.master = local" in error.found
+    assert error.code == "TG-START-REFUSED", "the checkpoints are on a local disk as well"
+    text = str(error)
+    assert [each in text for each in ("TG-STORAGE-UNSHARED", "TG-SETTINGS-CLASH", "restart.standby")] == [True] * 3
+    assert "spark.master = local" in text
     assert everything_below(place.folder) == []
 
 

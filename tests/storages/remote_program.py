@@ -17,7 +17,7 @@ from tests.support.session import small_session
 from tidegate import FileSink, FileSource, Job, Restore, SQLiteSink
 
 
-def main(folder: Path, checkpoints: str, lease_timeout: str = "3s", wish: str = "") -> None:
+def main(folder: Path, checkpoints: str, lease_timeout: str = "8s", wish: str = "") -> None:
     # Of S3 the session of tidegate has the jars: a program that makes its own brings them.
     spark = None if checkpoints.startswith("s3:") else small_session()
     job = Job(

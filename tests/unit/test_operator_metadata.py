@@ -32,10 +32,14 @@ def test_every_path_of_a_schema_leads_into_the_new_checkpoint(scheme: str):
     assert paths_in(moved_to(moved, Path("/third"), "here")) == [f"{scheme}/third/{name}" for name in below]
 
 
+def test_a_path_of_another_storage_leads_into_the_new_checkpoint():
+    data = metadata("hdfs://host/old/state/0/_stateSchema/default/0")
+    assert paths_in(moved_to(data, NEW, "here")) == [f"{NEW}/state/0/_stateSchema/default/0"]
+
+
 @pytest.mark.parametrize(
     "path",
     [
-        "hdfs://host/old/state/0/_stateSchema/default/0",
         "state/0/_stateSchema/default/0",
         "file:/old/state/0/_stateSchema/../../../../other",
     ],

@@ -62,9 +62,12 @@ def highest_generation(job_folder: Folder) -> int:
 
 
 def first_generation(job_folder: Folder) -> int:
-    """The generation of a new job: above those that a forgotten job of this name has left sealed. Where a query has
-    begun, *job.json* is lost: then it is 1, and the start finds the other job's *start*.
+    """The generation of a new job: above those that a forgotten job of this name has left sealed, which is on HDFS and
+    S3. Where a query has begun, *job.json* is lost: then it is 1, and the start finds the other job's *start*. On a
+    disk a forgotten job leaves nothing, so whatever stands there is looked at.
     """
+    if job_folder.is_local:
+        return 1
     begun = any(newest_begun(job_folder / QUERIES / uid) for uid in query_names(job_folder))
     return 1 if begun else highest_generation(job_folder) + 1
 

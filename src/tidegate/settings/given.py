@@ -25,6 +25,7 @@ NOT_SETTINGS = frozenset(
         "TIDEGATE_SUPERVISED",
         "TIDEGATE_HEAD_START",
         "TIDEGATE_STANDBY",
+        "TIDEGATE_TOLD",
         "TIDEGATE_LOG_FORMAT",
         "TIDEGATE_LOG_LEVEL",
         "TIDEGATE_VERBOSE",

@@ -6,10 +6,11 @@ Spark copies this file there. It gives the program what the command line has tol
 from __future__ import annotations
 
 import base64
-import json
 import os
 import runpy
 import sys
+
+from tidegate.core.json_formats import parsed
 
 TOLD = "TIDEGATE_TOLD"
 """The variable that holds other variables, as JSON in base64: YARN writes it into a shell script, unquoted."""
@@ -18,7 +19,7 @@ TOLD = "TIDEGATE_TOLD"
 def main(app: str, *arguments: str) -> None:
     """Run the program as `__main__`. What belongs to one machine goes into the container's folder."""
     told = os.environ.pop(TOLD, "")
-    os.environ.update(json.loads(base64.b64decode(told)) if told else {})
+    os.environ.update(parsed(base64.b64decode(told), dict[str, str]) if told else {})
     os.environ.setdefault("XDG_STATE_HOME", os.getcwd())
     sys.argv = [app, *arguments]
     sys.path[0] = os.getcwd()

@@ -32,7 +32,9 @@ def test_the_driver_is_told_what_the_command_was_and_no_command_line_shows_it(tm
     given = settings_of(YARN, read_settings({}, {}), environment, waits=False)
     told = given["spark.yarn.appMasterEnv.TIDEGATE_TOLD"]
     assert not set(told) & set("\"'$`\\ ")
-    assert given["spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY"] == "secret"
+    assert not any("AWS_SECRET_ACCESS_KEY" in name for name in given), (
+        "YARN writes variables into a script that it keeps"
+    )
     assert (given["spark.yarn.queue"], given["spark.yarn.submit.waitAppCompletion"]) == ("night", "false")
     command = command_of(YARN, tmp_path / "spark.conf", ["programs/words.py", "--since", "2024"])
     assert not any("secret" in word for word in command)

@@ -21,6 +21,7 @@ LOCKS = ("lease", "locks")
 
 CHECKPOINTS = "checkpoints"
 RESTORES = "restores"
+GENERATIONS = "generation"
 MANIFEST = "_metadata.json"
 
 _GENERATION = re.compile(r"g([1-9][0-9]*)")

@@ -14,6 +14,7 @@ from tidegate.checkpoints.drained import DRAIN
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import (
     CHECKPOINTS,
+    GENERATIONS,
     JOB_RECORD,
     QUERIES,
     RESTORES,
@@ -52,7 +53,8 @@ def go_on_deleting(job_folder: Folder, clear_sinks: ClearSinks) -> bool:
     if _job_id(storage) in (None, closing.job_id):
         clear_sinks(closing.job_id)
         _clear_queries(job_folder)
-        for name in (CHECKPOINTS, RESTORES, INGEST):
+        # A process that opens a generation may be paused, where no lock proves that there is none.
+        for name in (CHECKPOINTS, RESTORES, INGEST, *([GENERATIONS] if job_folder.is_local else [])):
             storage.clear(name)
         storage.delete(DRAIN)
         storage.delete(JOB_RECORD)

@@ -62,9 +62,11 @@ def would_begin_over(
 
 
 def all_restored(job_folder: Folder, record: JobRecord) -> list[Restored]:
-    """The records of the job's restored generations, the oldest first."""
+    """The records of the job's restored generations up to that of `record`, the oldest first. A later one was prepared,
+    and does not count: the process died before it opened the generation.
+    """
     numbers = entry_numbers(open_storage(job_folder).list(RESTORES))
-    found = [_restored_as(job_folder, record.job_id, number) for number in numbers]
+    found = [_restored_as(job_folder, record.job_id, number) for number in numbers if number <= record.generation]
     return [each for each in found if each is not None]
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidegate.checkpoints.job_layout import JOB_RECORD
+from tidegate.checkpoints.job_layout import GENERATIONS, JOB_RECORD
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import entry
@@ -22,7 +22,6 @@ from tidegate.core.records import GenerationOpened, JobRecord, decode, encode
 from tidegate.storages.storage import Storage
 
 OPENINGS = "openings"
-_GENERATION = "generation"
 
 
 def newest_generation(storage: Storage, record: JobRecord) -> JobRecord:
@@ -69,7 +68,7 @@ def _opened_after(storage: Storage, record: JobRecord) -> GenerationOpened | Non
 
 
 def _name(older: JobRecord) -> str:
-    return f"{_GENERATION}/{older.job_id}.{older.generation + 1}"
+    return f"{GENERATIONS}/{older.job_id}.{older.generation + 1}"
 
 
 def _slower(storage: Storage, newer: JobRecord) -> TidegateError:

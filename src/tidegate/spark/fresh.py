@@ -108,7 +108,7 @@ def carry_out(
     raise_all(list(_against(plans, settings.checkpointing_mode)), where)
     if given_up is not None:
         given_up.finish(settings.checkpointing_mode, settings.stop_timeout)
-        given_up.seal(settings.checkpointing_mode, settings.stop_timeout)
+        given_up.seal(settings.checkpointing_mode, settings.stop_timeout, reach)
     token, host, process, since = introduce()
     opening = Opening(
         job_folder=job_folder,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tidegate.checkpoints.job_layout import QUERIES, generation_folder, query_names
 from tidegate.core.errors import Code, TidegateError
@@ -79,10 +79,17 @@ class GivenUp:
             start_moves(f"query {place.uid}, finished through epoch {through}")
         return bool(due)
 
-    def seal(self, level: Level, patience_seconds: float) -> bool:
+    def seal(self, level: Level, patience_seconds: float, reach: Callable[[str], None]) -> bool:
         """End the generation that the job stands in: nothing is decided in it any more. True if a driver that was
         paused has decided an epoch since `against`: it counts, and is finished now. Raises like `finish`.
+
+        On a disk the locks prove that no other driver lives. There it does nothing, so that a job whose restore was
+        killed starts as before.
+
+        reach: called at each step. It raises an error if this driver has lost its lease.
         """
+        if self._job.folder.is_local:
+            return False
         moved = False
         for uid in query_names(self._job.folder):
             folder = generation_folder(self._job.folder / QUERIES / uid, self._job.record.generation)
@@ -93,7 +100,7 @@ class GivenUp:
                 here = {name for name, sink in sinks.items() if leaves_evidence(sink, level)}
                 query = self._job.query(place, frozenset(place.start.sinks) - here, frozenset())
             before = -1 if place is None else read_only(place.storage, read_finished())
-            last = seal(folder, query, sinks, patience_seconds, STRIKES.reach)
+            last = seal(folder, query, sinks, patience_seconds, lambda step, _epoch: reach(step))
             moved |= last != before
             start_moves(f"query {uid}, sealed behind epoch {last}")
         return moved

@@ -87,8 +87,9 @@ class _Carried:
             self._seal()
             commit(restoring)
         except BaseException:
-            with suppress(TidegateError):  # every start removes the rest; the first error is the one to raise
-                settle(self.restore.job_folder)
+            if self.restore.job_folder.is_local:  # elsewhere the lease may be lost, and a successor at work
+                with suppress(TidegateError):  # every start removes the rest; the first error is the one to raise
+                    settle(self.restore.job_folder)
             raise
         self._log(rows)
 
@@ -98,7 +99,8 @@ class _Carried:
         """
         given_up = given_up_by(self.restore, self.plan)
         settings = self.plan.settings
-        if given_up is not None and given_up.seal(settings.checkpointing_mode, settings.stop_timeout):
+        patience = settings.stop_timeout
+        if given_up is not None and given_up.seal(settings.checkpointing_mode, patience, self.reach):
             unopposed(self.restore, self.plan, given_up_by(self.restore, self.plan))
 
     def _restoring(self) -> Restoring:

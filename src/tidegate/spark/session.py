@@ -87,10 +87,11 @@ def _suited_to_short_epochs(name: str) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         **_KEPT_FOR_THE_PAGE,
     }
-    if Master.of(said.get("spark.master", wanted["spark.master"])).is_this_machine:
+    master = Master.of(said.get("spark.master", wanted["spark.master"]))
+    if master.is_this_machine:
         wanted.update({DAEMON_KEY: MODULE, **_worker_sockets()})
     else:
-        wanted.update(executor_settings(os.environ))
+        wanted.update(executor_settings(os.environ, master))
         if "tidegate" not in said.get("spark.submit.pyFiles", ""):  # which only workers read, not their daemon
             wanted[DAEMON_KEY] = MODULE
     missing = {key: value for key, value in wanted.items() if not said.contains(key)}

@@ -16,8 +16,9 @@ from tidegate.machine.s3a import s3a_jars
 from tidegate.settings.config import Settings
 from tidegate.settings.kinds import RestartStrategy
 from tidegate.storages.schemes import Folder, Scheme
-from tidegate.submit.executor_environment import HANDED_ON, executor_settings
+from tidegate.submit.executor_environment import PLACES, executor_settings
 from tidegate.submit.in_cluster import TOLD
+from tidegate.submit.masters import Master
 from tidegate.submit.submission import Submission
 
 _MASTER_ENVIRONMENT = "spark.yarn.appMasterEnv."
@@ -48,9 +49,9 @@ def settings_of(
     """
     conf = {name: value for name, _, value in (setting.partition("=") for setting in submission.conf)}
     told = {name: value for name, value in environment.items() if name.startswith(_OF_TIDEGATE)}
-    variables = {name: environment[name] for name in HANDED_ON if environment.get(name)}
+    variables = {name: environment[name] for name in PLACES if environment.get(name)}
     return {
-        **executor_settings(environment),
+        **executor_settings(environment, Master.YARN),
         **{f"{_MASTER_ENVIRONMENT}{name}": value for name, value in variables.items()},
         f"{_MASTER_ENVIRONMENT}{TOLD}": base64.b64encode(json.dumps(told).encode()).decode(),
         "spark.yarn.submit.waitAppCompletion": str(waits).lower(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -30,6 +30,8 @@ def closed_files(session: SparkSession, root: str) -> Callable[[str], bool]:
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     context: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
 
+    is_hdfs = root.startswith(("hdfs:", "viewfs:"))
+
     def is_closed(path: str) -> bool:
         try:
             conf = context.hadoopConfiguration()
@@ -37,8 +39,11 @@ def closed_files(session: SparkSession, root: str) -> Callable[[str], bool]:
             resolved = found.getFileSystem(conf).resolvePath(found)
             system = resolved.getFileSystem(conf)
             return str(system.getScheme()) != "hdfs" or bool(system.isFileClosed(resolved))
+        except Py4JJavaError as error:
+            is_gone = "java.io.FileNotFoundException" in str(error.java_exception)  # the looks at the file decide
+            return is_gone or not is_hdfs
         except (PySparkException, Py4JError):
-            return True  # gone, or not to be asked: the looks at the file decide
+            return not is_hdfs  # its NameNode does not answer now: it is asked again
 
     return is_closed
 

@@ -257,7 +257,7 @@ PLANTED: Final = (
         "    yield FenceTransaction(sink, committable)\n"
         "    fenced = TRANSACTION.next(TransactionState.SUSPECT, TransactionEvent.FENCE_RAISED)\n",
         seeds=16000,
-        near=15360,
+        near=10800,
     ),
     _bug(
         "finished is not read again before a redo",
@@ -368,7 +368,7 @@ PLANTED: Final = (
         "all(part.has_ended() for part in self.parts)\n",
         "        return any(part.errors() for part in self.parts) or all(part.has_ended() for part in self.parts)\n",
         seeds=4000,
-        near=1910,
+        near=120,
     ),
     _bug(
         "undecided journals go without the lease",
@@ -505,6 +505,7 @@ PLANTED: Final = (
         "    if ended is not None and starts is not None and not _same_positions(starts, ended.positions):\n",
         "    if False:\n",
         seeds=4000,
+        near=1700,
     ),
     _bug(
         "overwritten offsets of a prepared epoch are a hole",
@@ -512,14 +513,6 @@ PLANTED: Final = (
         _FINISH,
         "    says_something = query.local_lease and parse_offsets(offsets) is not None\n",
         "    says_something = parse_offsets(offsets) is not None\n",
-        seeds=4000,
-    ),
-    _bug(
-        "runs that prepared other offsets are in doubt",
-        "overwritten",
-        _FINISH,
-        "    if (several and query.local_lease) or",
-        "    if several or",
         seeds=4000,
     ),
     # --- the sinks' traps
@@ -564,7 +557,7 @@ PLANTED: Final = (
         "        if not self.broker.holds_rows(lease.name, lease.producer or 0):\n",
         "        if False and not self.broker.holds_rows(lease.name, lease.producer or 0):\n",
         seeds=4000,
-        near=1900,
+        near=100,
     ),
     _bug(
         "no state file of a slot",

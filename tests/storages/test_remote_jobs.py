@@ -47,7 +47,7 @@ def test_a_job_with_its_checkpoints_on_s3_stays_exact_when_its_driver_is_killed(
     stays_exact(tmp_path, str(s3.folder()))
 
 
-@turn(1, of=2)
+@turn(1, of=4)
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in PAUSED_BEFORE]))
 def test_a_driver_that_is_paused_for_longer_than_its_lease_changes_nothing_when_it_wakes_up(
@@ -91,6 +91,7 @@ def test_a_driver_that_was_paused_while_a_fresh_generation_was_opened_changes_no
     assert {query.generation for query in operate.open(checkpoints, "words").info().queries} == {2}
 
 
+@turn(3, of=4)
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in PAUSED_BEFORE]))
 def test_a_driver_that_was_paused_while_its_job_was_restored_changes_nothing_when_it_wakes_up(

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 
 from tidegate.core.effects import Compute, Computed
 from tidegate.core.epoch import run_epoch
-from tidegate.core.errors import TidegateError
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import RUNS, entry
 from tidegate.core.records import Run
 from tidegate.core.telling import ToldError
 from tidegate.core.tolerance import EpochFault
@@ -31,6 +32,7 @@ from tidegate.spark.state.fault import state_fault
 from tidegate.spark.stream_thread import StreamThread
 from tidegate.spark.telling import WORD, heard_in
 from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_results
+from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
 
@@ -64,6 +66,7 @@ class EpochThread:
         self._enter(epoch)
         self._rows = rows
         try:
+            self._demand_folder()
             self._runner.run(run_epoch(self._plan.query, self._opened(), epoch))
         except EpochRefused:
             shared.leave(None)
@@ -95,6 +98,7 @@ class EpochThread:
         starts = stream.start_positions()
         output = self._projection.apply(rows).mapInArrow(self._task(effect).function(), RESULT_SCHEMA)
         results = verified(self._plan.verify, output.collect)
+        self._demand_folder()
         done = read_results([bytes(result[0]) for result in results])
         if self._plan.dead_letters is not None:
             self._plan.dead_letters.judge(self._plan.query, effect.epoch, done)
@@ -105,6 +109,21 @@ class EpochThread:
         with self._shared.changed:
             self._shared.watch.computed()
         return computed
+
+    def _demand_folder(self) -> None:
+        """Raise if the folder of this run is gone. On a disk a mounted folder can be taken away, and all later records
+        would go to the folder below it. Any other storage answers with an error.
+        """
+        if not self._plan.folder.is_local:
+            return
+        storage, name = open_storage(self._plan.folder), entry(RUNS, self._opened().run)
+        if storage.look(name) is None:
+            raise TidegateError(
+                Code.STORAGE_UNUSABLE,
+                expected="the record of this run, in the folder of the query",
+                found="no such file: the folder was removed, or its disk is not mounted any more",
+                where=storage.where(name),
+            )
 
     def await_finished(self, epoch: int) -> int:
         """Wait for the finisher of this run. Returns the newest finished epoch."""

@@ -23,6 +23,7 @@ from tidegate.spark.executors import executors_of, python_here
 from tidegate.spark.session import suit_executors
 from tidegate.submit.executor_environment import executor_settings
 from tidegate.submit.executor_python import PythonThere, differences, modules_of
+from tidegate.submit.masters import Master
 
 
 def main() -> int:
@@ -66,7 +67,7 @@ def _session() -> SparkSession:
     wanted = {
         "spark.app.name": "tidegate check",
         "spark.ui.showConsoleProgress": "false",
-        **executor_settings(os.environ),
+        **executor_settings(os.environ, Master.of(said.get("spark.master", ""))),
     }
     builder = SparkSession.builder
     for name, value in wanted.items():

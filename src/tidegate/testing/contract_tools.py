@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -202,10 +203,16 @@ class ContractTools(ABC):
             pytest.skip("the target is the memory of one process")
 
 
+def _with_environment(environment: Mapping[str, str], target: Callable[..., None], *arguments: object) -> None:
+    """Processes are forked from one that has the environment of the first test."""
+    os.environ.update(environment)
+    target(*arguments)
+
+
 def _started(target: Callable[..., None], *arguments: object) -> tuple[BaseProcess, Connection]:
     """A process that runs `target(pipe, *arguments)`, and our end of the pipe."""
     mine, theirs = processes().Pipe()
-    child = processes().Process(target=target, args=(theirs, *arguments))
+    child = processes().Process(target=_with_environment, args=(dict(os.environ), target, theirs, *arguments))
     child.start()
     theirs.close()
     return child, cast("Connection", mine)

@@ -123,6 +123,7 @@ class EpochThread:
                 expected="the record of this run, in the folder of the query",
                 found="no such file: the folder was removed, or its disk is not mounted any more",
                 where=storage.where(name),
+                next_step="mount the disk, or put the folder back; then start again",
             )
 
     def await_finished(self, epoch: int) -> int:

@@ -442,7 +442,7 @@ PLANTED: Final = (
         "any(driver.python.alive or driver.jvm.alive for driver in self.drivers)",
         "any(driver.python.alive for driver in self.drivers)",
         seeds=4000,
-        near=1610,
+        near=19740,
     ),
     # --- the looks that a living run leaves out
     _bug(

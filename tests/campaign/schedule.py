@@ -82,10 +82,10 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The driver stands still at a failpoint for longer than its lease. The next one takes over and goes on; then the
-    first one wakes up. For a lease that is not a lock.
+    """The driver stands still at a failpoint for longer than its lease. The next driver takes over; then the first
+    one resumes. For a lease that is not a lock.
 
-    `jvm_too`: its JVM stands still as well; else the JVM may go on to write.
+    `jvm_too`: its JVM stands still as well; otherwise the JVM may still write.
     """
 
     place: str

@@ -12,6 +12,7 @@ from tests.house.repository import ROOT
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server, set_environment
 from tests.support.standalone import StandaloneCluster
+from tests.support.variables import variables
 from tidegate.storages.schemes import Scheme
 
 
@@ -37,26 +38,9 @@ def _standalone(folder: Path) -> Generator[None]:
 
 
 @contextmanager
-def variables(wanted: Mapping[str, str]) -> Generator[None]:
-    """Set these variables for the block."""
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
 def _disk(_: Path) -> Generator[None]:
-    before = os.environ.pop(CHECKPOINTS, None)
-    yield
-    if before is not None:
-        os.environ[CHECKPOINTS] = before
+    with variables({}, unset=[CHECKPOINTS]):
+        yield
 
 
 @contextmanager

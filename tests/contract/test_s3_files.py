@@ -135,7 +135,7 @@ class TestFilesOnS3(RemoteFilesContract):
         sink = self.make_sink()
         sink.open(self.plan())
         committables = [self.prepared(sink, attempt_of(task=task), rows_from(task, 2)) for task in range(2)]
-        self.place(sink).committer._claim(committables)
+        self.place(sink).claims.claim(committables)
         return sink, committables
 
     def done_epoch(self) -> int | None:

@@ -56,7 +56,7 @@ class TestFilesOnHdfs(RemoteFilesContract):
     def is_published_although(self, proxy: Proxy, lost: Rule) -> None:
         sink = self.opened()
         committables = [self.prepared(sink, attempt_of(task=task), rows_from(task, 2)) for task in range(2)]
-        self.place(sink).committer._claim(committables)
+        self.place(sink).claims.claim(committables)
         far = FileSink("numbers", f"hdfs://127.0.0.1:{proxy.port}{self.target.path}", format="json")
         self.all_taken(far.commit(committables))
         assert lost.struck == 1

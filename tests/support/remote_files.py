@@ -79,7 +79,7 @@ class RemoteFilesContract(SinkContract):
         sink = self.opened()
         tasks = [self.prepared(sink, attempt_of(task=task), rows_from(task, 2)) for task in range(2)]
         place = self.place(sink)
-        place.committer._claim(tasks)
+        place.claims.claim(tasks)
         place.committer._published(tasks[0], {})
         assert len(visible(self.target)) == 1
         assert sink.evidence(tasks[0]) is Evidence.PRESENT

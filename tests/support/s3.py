@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.variables import variables
 from tidegate.extras import Extra
 from tidegate.storages.schemes import Folder
 from tidegate.testing.kafka.ports import free_port
@@ -197,11 +198,7 @@ def s3(s3_server: S3Server) -> Iterator[S3Server]:
 @contextmanager
 def set_environment(wanted: Mapping[str, str]) -> Iterator[None]:
     """Set these variables for the block, and unset all others of AWS."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
-            patch.delenv(name)
-        for name, value in wanted.items():
-            patch.setenv(name, value)
+    with variables(wanted, unset=[name for name in os.environ if name.startswith("AWS_")]):
         yield
 
 

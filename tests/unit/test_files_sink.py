@@ -215,7 +215,7 @@ def test_a_commit_that_broke_off_between_two_renames_is_finished(
 def test_a_stage_that_was_torn_between_claim_and_rename_is_lost(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     committable = prepared(sink)
-    local(sink).committer._claim([committable])
+    local(sink).claims.claim([committable])
     staged(sink, committable).write_bytes(b"")
     assert outcomes(sink, committable) == [Outcome.LOST]
     assert visible(tmp_path) == []
@@ -224,8 +224,8 @@ def test_a_stage_that_was_torn_between_claim_and_rename_is_lost(tmp_path: Path) 
 def test_two_timelines_that_prepared_side_by_side_cannot_both_be_seen(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     ours, theirs = prepared(sink, attempt_of(run=1)), prepared(sink, attempt_of(run=2))
-    assert local(sink).committer._claim([theirs]) is Standing.SAME  # and dies before its first rename
-    assert local(sink).committer._claim([ours]) is Standing.OTHER  # looked at the same moment, came second
+    assert local(sink).claims.claim([theirs]) is Standing.SAME  # and dies before its first rename
+    assert local(sink).claims.claim([ours]) is Standing.OTHER  # looked at the same moment, came second
     assert outcomes(sink, ours) == [Outcome.UNKNOWN]
     assert sink.evidence(ours) is Evidence.OTHER
     assert visible(tmp_path) == []

@@ -1,4 +1,4 @@
-"""The end of a generation: a seal takes the place of its next decision, and whoever reads it stops."""
+"""The end of a generation: a seal takes the place of its next decision, and a run that reads it stops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_generation_that_has_not_begun_is_sealed_at_its_first_epoch() -> None:
     assert storage.list(DECIDED) == ["0"]
 
 
-def test_a_seal_stops_whoever_wants_to_decide_its_epoch() -> None:
+def test_a_seal_stops_a_run_that_would_decide_its_epoch() -> None:
     storage = MemoryStorage(Memory())
     storage.put_if_absent(entry(DECIDED, 0), encode(Sealed(epoch=0)))
     for steps in (read_decided(0), decide(QUERY, 0)):

@@ -22,6 +22,7 @@ from tidegate.checkpoints.job_layout import (
     generations,
     query_names,
 )
+from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.ledger import DECIDED, LEDGER, entry
 from tidegate.core.records import Closing, JobRecord, Sealed, decode, encode, is_of_kind
 from tidegate.storages.opening import open_storage
@@ -79,7 +80,8 @@ def _clear_queries(job_folder: Folder) -> None:
             for folder in ("spark", *(f"{LEDGER}/{name}" for name in generation.folders(LEDGER))):
                 if folder != DECIDED:
                     generation.clear(folder)
-            for name in [*map(f"{LEDGER}/{{}}".format, generation.list(LEDGER)), *_decided(generation)]:
+            decided = [entry(DECIDED, number) for number in entry_numbers(generation.list(DECIDED))]
+            for name in [*(f"{LEDGER}/{name}" for name in generation.list(LEDGER)), *decided]:
                 if name != kept:
                     generation.delete(name)
 
@@ -87,15 +89,11 @@ def _clear_queries(job_folder: Folder) -> None:
 def _sealed(generation: Storage) -> int:
     """The epoch at which this generation is sealed. Nothing is finished before: the job is given up."""
     while True:
-        newest = max((int(name.rpartition("/")[2]) for name in _decided(generation)), default=-1)
+        newest = max(entry_numbers(generation.list(DECIDED)), default=-1)
         data = generation.read(entry(DECIDED, newest)) if newest >= 0 else None
         if data is not None and is_of_kind(Sealed, data):
             return newest
         generation.put_if_absent(entry(DECIDED, newest + 1), encode(Sealed(epoch=newest + 1)))
-
-
-def _decided(generation: Storage) -> list[str]:
-    return [entry(DECIDED, int(name)) for name in generation.list(DECIDED) if name.isdigit()]
 
 
 def is_being_deleted(job_folder: Folder) -> bool:

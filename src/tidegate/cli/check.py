@@ -15,8 +15,9 @@ from tidegate.cli.common import Dir, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.log_options import SHOWS_EVERYTHING, VerboseOption
 from tidegate.cli.sink_options import SinkOptions, pairs
-from tidegate.cli.submission_options import ArchivesOption, ConfOption
+from tidegate.cli.submission_options import ArchivesOption, ConfOption, submission_of
 from tidegate.operate.status import find_job_folder
+from tidegate.submit.submission import DeployMode
 
 if TYPE_CHECKING:  # loaded at its first use: other commands do not wait for it
     from tidegate.core.health import Finding
@@ -75,7 +76,7 @@ def check(
 
     found: list[Finding] = []
     shown = SHOWS_EVERYTHING if verbose else {}
-    cluster = _submission(master, archives, conf or [])
+    cluster = submission_of(master, DeployMode.CLIENT, archives, conf)
     for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option), shown, cluster):
         found.append(finding)
         if not json:
@@ -121,17 +122,6 @@ def _findings(
         yield from check_executors(cluster, environment)
     if app is not None:
         yield from check_app(app, arguments, overrides, {**environment, **cluster.environment(os.environ)})
-
-
-def _submission(master: str | None, archives: str | None, conf: list[str]) -> Submission:
-    from tidegate.core.errors import TidegateError
-    from tidegate.submit.submission import DeployMode, submission
-
-    try:
-        return submission(master, DeployMode.CLIENT, archives, tuple(conf))
-    except TidegateError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(Exit.USAGE) from None
 
 
 def _show(finding: Finding) -> None:

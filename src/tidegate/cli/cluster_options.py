@@ -67,22 +67,24 @@ def of_a_start(args: Sequence[str], with_value: Collection[str], environment: Ma
     answer = _ON_YARN if on_yarn else _HERE
     _note((each.text, _CLASS if each.name in _ENTRY else answer) for each in line.taken)
     named = any(_is_yarn(each) for each in line.taken)
-    if not on_yarn or not named or _has_master(line.args, with_value):
+    options = {each.partition("=")[0] for each in options_before_the_program(line.args, with_value)}
+    if not on_yarn or not named or "--master" in options:
         return line.args
     inside = any(each.name in _TARGET and each.value in _INSIDE for each in line.taken)
     return ["--master", "yarn", *(["--deploy-mode", "cluster"] if inside else []), *line.args]
 
 
-def _has_master(args: Sequence[str], with_value: Collection[str]) -> bool:
-    """True if `--master` stands in front of the program."""
-    rest = list(args)
-    while rest and rest[0].startswith("-") and rest[0] != "--":
-        each = rest.pop(0)
-        if each.partition("=")[0] == "--master":
-            return True
-        if each in with_value and rest:
-            rest.pop(0)
-    return False
+def options_before_the_program(args: Sequence[str], with_value: Collection[str]) -> list[str]:
+    """The options of the command itself. `with_value`: those that take a value."""
+    return [each for each in args[: program_at(args, with_value)] if each.startswith("-")]
+
+
+def program_at(args: Sequence[str], with_value: Collection[str]) -> int:
+    """The index of the program; after the last argument if no program is named."""
+    at = 0
+    while at < len(args) and args[at].startswith("-") and args[at] != "--":
+        at += 2 if args[at] in with_value else 1
+    return min(at, len(args))
 
 
 def _is_yarn(taken: ClusterOption) -> bool:

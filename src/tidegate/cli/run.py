@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from tidegate import operate
-from tidegate.cli.cluster_options import of_a_start
+from tidegate.cli.cluster_options import of_a_start, options_before_the_program, program_at
 from tidegate.cli.cluster_run import run_in_cluster
 from tidegate.cli.common import Dir, Json, Overrides, Printed, print_json, printed_as
 from tidegate.cli.detached import Detached, LogHome, detach
@@ -40,7 +40,14 @@ from tidegate.cli.restore_options import (
     begin_fresh,
     restore_if_any,
 )
-from tidegate.cli.submission_options import WITH_VALUE, ArchivesOption, ConfOption, DeployModeOption, MasterOption
+from tidegate.cli.submission_options import (
+    WITH_VALUE,
+    ArchivesOption,
+    ConfOption,
+    DeployModeOption,
+    MasterOption,
+    submission_of,
+)
 from tidegate.core.errors import TidegateError
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, LogLevel
@@ -48,7 +55,7 @@ from tidegate.savepoints.asked_restore import RESTORE_VARIABLE
 from tidegate.settings.config import Settings
 from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE, handed_on
-from tidegate.submit.submission import DeployMode, Submission, submission
+from tidegate.submit.submission import DeployMode
 from tidegate.supervise.background_warm_up import BackgroundWarmUp
 from tidegate.supervise.news import News
 from tidegate.supervise.outcomes import JobEnd, JobOutcome
@@ -61,8 +68,7 @@ class RunCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         args = of_a_start(args, _WITH_VALUE, os.environ)
-        options = _options_before_the_program(args)
-        for option in options:
+        for option in options_before_the_program(args, _WITH_VALUE):
             answer = None if option in _OWN else answer_to(option)
             if answer is not None:
                 raise typer.BadParameter(f"{option} is Flink's. Here: {answer}", ctx=ctx)
@@ -151,7 +157,7 @@ def run(
     if restore is not None:
         environment[RESTORE_VARIABLE] = msgspec.json.encode(restore).decode()
     settings = _settings(environment)
-    cluster = _submission(master, deploy_mode, archives, conf)
+    cluster = submission_of(master, deploy_mode, archives, conf)
     choice = LogChoice(log_format, log_level)
     environment.update(choice.environment())
     program = [app, *(arguments or [])]
@@ -210,20 +216,8 @@ _WITH_VALUE = frozenset(
 )
 
 
-def _options_before_the_program(args: Sequence[str]) -> list[str]:
-    return [each for each in args[: _program_at(args)] if each.startswith("-")]
-
-
-def _program_at(args: Sequence[str]) -> int:
-    """The index of the program; after the last argument if no program is named."""
-    at = 0
-    while at < len(args) and args[at].startswith("-") and args[at] != "--":
-        at += 2 if args[at] in _WITH_VALUE else 1
-    return min(at, len(args))
-
-
 def _refuse_a_jar(ctx: Any, args: Sequence[str]) -> None:
-    at = _program_at(args)
+    at = program_at(args, _WITH_VALUE)
     if at < len(args) and args[at].endswith(".jar"):
         again = shlex.join(["tidegate", "run", *args[:at], "APP.py", *args[at + 1 :]])
         raise typer.BadParameter(f"{args[at]} is a Java program. Name the Python file: {again}", ctx=ctx)
@@ -236,15 +230,6 @@ def _settings(environment: Mapping[str, str]) -> Settings:
     """
     try:
         return load_settings({}, environment=environment)
-    except TidegateError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(Exit.USAGE) from None
-
-
-def _submission(master: str | None, mode: DeployMode, archives: str | None, conf: Sequence[str] | None) -> Submission:
-    """The options for Spark. If one is invalid, the error is shown and the command ends as for wrong usage."""
-    try:
-        return submission(master, mode, archives, tuple(conf or ()))
     except TidegateError as error:
         typer.echo(error, err=True)
         raise typer.Exit(Exit.USAGE) from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from tidegate.submit.submission import DeployMode
+from tidegate.cli.exits import Exit
+from tidegate.core.errors import TidegateError
+from tidegate.submit.submission import DeployMode, Submission, submission
 
 MasterOption = Annotated[
     str | None,
@@ -30,5 +33,15 @@ ArchivesOption = Annotated[
 ConfOption = Annotated[
     list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. Repeatable.")
 ]
+
+
+def submission_of(master: str | None, mode: DeployMode, archives: str | None, conf: Sequence[str] | None) -> Submission:
+    """The options for Spark. If one is invalid, the error is shown and the command ends as for wrong usage."""
+    try:
+        return submission(master, mode, archives, tuple(conf or ()))
+    except TidegateError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(Exit.USAGE) from None
+
 
 WITH_VALUE = frozenset({"--master", "--deploy-mode", "--archives", "--conf"})

@@ -148,7 +148,7 @@ class AwaitFinished:
 @dataclass(frozen=True, slots=True)
 class AwaitCommits:
     """Wait for an entry in Spark's commit log above `epoch`. Result: False when the run has ended instead. Spark's call
-    with a later epoch is a sign of an entry, too: whoever finds none then has found a hole.
+    with a later epoch is a sign of an entry, too: if there is none then, the log has a hole.
     """
 
     epoch: int

@@ -7,7 +7,7 @@ What is left out, and why nothing is lost by it:
 
 * A decision is made from the run's own *prepared/N.R*, if it matches the surviving state, without a list of the others.
   State ids match one record only. Without state ids the record of the newest run counts. A run that is not the newest
-  finds that out in its next look, and whoever has decided, everybody obeys the record that won.
+  finds that out in its next look. All runs obey the record that won.
 * After its put one look for a newer run replaces the reads of *done/N* and *finished_through*. Only a newer run can
   have finished the epoch and removed its decision. If there is one, both are read, a decision that came too late is
   withdrawn, and nothing is committed. The same look precedes the commit of the first sink.

@@ -1,7 +1,7 @@
 """The end of a generation: a seal in the place of its next decision.
 
 How it works. A new generation begins where the older one has been finished, so nothing may be decided in the older one
-from then on. A lease on a storage without locks cannot promise that: a driver that was paused wakes up and goes on. So
+from then on. A lease on a storage without locks cannot promise that: a driver that was paused may resume. So
 the opener takes the next number of the older generation away, with the record that every decision needs. It puts
 *decided/N* for N = the newest decided epoch plus one, create-if-absent, as a *seal*.
 

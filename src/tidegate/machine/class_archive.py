@@ -11,10 +11,10 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.machine.java import java_command
+from tidegate.machine.spark_home import spark_home
 
 
 def archive_file(environment: Mapping[str, str]) -> Path:
@@ -87,10 +87,7 @@ def _fingerprint(environment: Mapping[str, str]) -> str:
 
 def _jars(environment: Mapping[str, str]) -> Path:
     """The folder of Spark's jars, found without loading Spark."""
-    home = environment.get("SPARK_HOME")
-    spec = None if home else find_spec("pyspark")
-    places = [home] if home else [] if spec is None else list(spec.submodule_search_locations or [])
-    return Path(places[0], "jars") if places else Path("jars")
+    return (spark_home(environment) or Path()) / "jars"
 
 
 def _line(status: os.stat_result) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.machine.java import find_java
+from tidegate.machine.spark_home import pyspark_folder
 
 _FETCH_SECONDS = 900.0
 _SHOWN_LINES = 12
@@ -141,10 +141,8 @@ def _left_out(pattern: str, bundle: Bundle, group: str, name: str) -> str:
 
 def spark_jars() -> Path | None:
     """The folder of jars of pyspark, found without importing it; None if pyspark is not installed."""
-    spec = importlib.util.find_spec("pyspark")
-    for folder in (spec and spec.submodule_search_locations) or []:
-        return Path(folder, "jars")
-    return None
+    folder = pyspark_folder()
+    return None if folder is None else folder / "jars"
 
 
 def _ivy_jar() -> Path | None:

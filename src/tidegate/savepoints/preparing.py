@@ -20,7 +20,7 @@ HIDDEN = ".restored-g"
 
 
 def hidden_folder(job_folder: Path, uid: str, generation: int) -> Path:
-    """The folder in which a new generation of a query is prepared on a local disk."""
+    """On a local disk, a new generation of a query is prepared in this folder."""
     return job_folder / QUERIES / uid / f"{HIDDEN}{generation}"
 
 

@@ -188,7 +188,7 @@ def switch(
     record: JobRecord,
     reach: Callable[[str], None],
 ) -> None:
-    """The steps that make a generation count, for any contents of its folders. The older one is sealed."""
+    """The steps that make a generation count, for any contents of its folders. Off a disk the older one is sealed."""
     storage = open_storage(job_folder)
     storage.replace(entry(RESTORES, record.generation), encode(restored))
     reach("restore.noted")

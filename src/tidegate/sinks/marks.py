@@ -10,6 +10,7 @@ written after all rows of the epoch were delivered, and proves that.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -17,10 +18,10 @@ import msgspec
 from tidegate.core.digests import sha256
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import Flaw, ObjectFormat, Unreadable
-from tidegate.core.records import Position, SinkIdentity
+from tidegate.core.records import Committable, Position, SinkIdentity
 from tidegate.disk.durable import SyncFailed
 from tidegate.sinks.staging import file_name
-from tidegate.sinks.standing import Entry
+from tidegate.sinks.standing import Entry, Standing, standing_of_epoch
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Where
 from tidegate.storages.storage import Storage
@@ -67,6 +68,16 @@ class Marks:
         name = f"{self.folder(identity)}/{self._name(identity.generation, epoch)}"
         data = storage.read(name)
         return None if data is None else _entry(data, storage.where(name))
+
+    def claim(self, committables: Sequence[Committable]) -> Standing:
+        """Mark the epoch of these committables, which are of one sink. SAME if its mark is theirs, otherwise OTHER."""
+        wanted = Entry.of(committables)
+        return Standing.SAME if self.put(committables[0].attempt.sink, wanted) == wanted else Standing.OTHER
+
+    def standing(self, committables: Sequence[Committable]) -> Standing:
+        """What the marks say of the epoch of these committables, which are of one sink."""
+        wanted, identity = Entry.of(committables), committables[0].attempt.sink
+        return standing_of_epoch(wanted, self.get(identity, wanted.epoch), self.position(identity))
 
     def newest(self, identity: SinkIdentity) -> Entry | None:
         """The entry with the highest generation and epoch. Under the job's name it may have any job id. Under another

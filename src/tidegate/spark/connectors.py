@@ -30,10 +30,8 @@ def storage_conf(session: SparkSession, folder: Folder) -> dict[str, str]:
     if folder.is_local:
         return local_files_conf(session)
     _demand_connector(session, folder, _JARS_FOR_CHECKPOINTS)
-    given = _hadoop_conf(session)
-    wanted = {key.removeprefix(_PREFIX): value for key, value in hadoop_settings(folder).items()}
-    usual = {**wanted, **(_QUICK_CLOSE if folder.scheme in (Scheme.HDFS, Scheme.VIEWFS) else {})}
-    return {**RENAMING_FILES, **{key: value for key, value in usual.items() if not _is_set(given, key)}}
+    quick = _QUICK_CLOSE if folder.scheme in (Scheme.HDFS, Scheme.VIEWFS) else {}
+    return {**RENAMING_FILES, **_where_unset(session, {**_settings_for(folder), **quick})}
 
 
 def reading_options(session: SparkSession, folder: Folder) -> dict[str, str]:
@@ -42,14 +40,19 @@ def reading_options(session: SparkSession, folder: Folder) -> dict[str, str]:
     Raises JARS_UNAVAILABLE if the session does not know the storage.
     """
     _demand_connector(session, folder, _JARS_FOR_A_SOURCE)
-    given = _hadoop_conf(session)
-    wanted = {key.removeprefix(_PREFIX): value for key, value in hadoop_settings(folder).items()}
-    return {key: value for key, value in wanted.items() if not _is_set(given, key)}
+    return _where_unset(session, _settings_for(folder))
 
 
-def _hadoop_conf(session: SparkSession) -> Any:
+def _settings_for(folder: Folder) -> dict[str, str]:
+    """Hadoop's settings for the storage of this folder."""
+    return {key.removeprefix(_PREFIX): value for key, value in hadoop_settings(folder).items()}
+
+
+def _where_unset(session: SparkSession, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Those of these settings that the user has not set."""
     classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    return classic.sessionState().newHadoopConf()
+    given = classic.sessionState().newHadoopConf()
+    return {key: value for key, value in wanted.items() if not _is_set(given, key)}
 
 
 def _is_set(conf: Any, key: str) -> bool:

@@ -95,8 +95,8 @@ def carry_out(
     settings: Settings,
     reach: Callable[[str], None],
 ) -> None:
-    """Finish the decided epochs of the older generation and seal it, then open the new one. Only with the job's locks
-    held. `reach` is called at each step.
+    """Finish the decided epochs of the older generation, and off a disk seal it; then open the new one. Only with the
+    job's locks held. `reach` is called at each step.
 
     After an error the job is unchanged, except that decided epochs may have been committed.
     """

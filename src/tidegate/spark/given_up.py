@@ -139,7 +139,7 @@ class _SinksOfTheProgram(dict[str, TwoPhaseSink]):
         """The program has it no more, and an epoch was decided since the restore was judged."""
         raise TidegateError(
             Code.RESTORE_PENDING,
-            expected="no decided epoch that nobody can commit",
+            expected="only decided epochs whose sinks the program has",
             found="an epoch that was decided a moment ago, in a sink that the program no longer has",
             where=f"{self._where}, sink {uid}",
             next_step=_OF_A_RESTORE,

@@ -71,7 +71,7 @@ class TargetFiles(Protocol):
 
     A staged file appears whole or not at all, durable, and never changes. It is published as a whole: a reader that
     lists sees no part of it. Tasks stage on their machines; a driver publishes. Several drivers may publish the same
-    file at the same time; whoever comes second finds it published.
+    file at the same time: the second one finds it published.
 
     All methods except `where` raise TidegateError (STORAGE_FULL, STORAGE_UNUSABLE) for errors of the storage.
     """

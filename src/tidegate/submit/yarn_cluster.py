@@ -9,10 +9,10 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.machine.s3a import s3a_jars
+from tidegate.machine.spark_home import spark_home
 from tidegate.settings.config import Settings
 from tidegate.settings.kinds import RestartStrategy
 from tidegate.storages.schemes import Folder, Scheme
@@ -123,7 +123,5 @@ def _news_of(line: str) -> ApplicationNews | None:
 
 
 def _spark_submit() -> list[str]:
-    home = os.environ.get("SPARK_HOME")
-    spec = None if home else find_spec("pyspark")
-    places = [home] if home else [] if spec is None else list(spec.submodule_search_locations or [])
-    return [str(Path(places[0], "bin", "spark-submit"))] if places else ["spark-submit"]
+    home = spark_home(os.environ)
+    return ["spark-submit" if home is None else str(home / "bin" / "spark-submit")]

@@ -33,8 +33,8 @@ class TargetFilesContract(ABC):
 
     @abstractmethod
     def open(self) -> TargetFiles:
-        """Open the files of this test, none of which exists when the test begins. Each call returns a new object for
-        the same place, as for another process.
+        """Open the files of this test. None of them exists when the test begins. Each call returns a new object for the
+        same place, as for another process.
         """
 
     @abstractmethod

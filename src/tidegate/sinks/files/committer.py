@@ -17,7 +17,7 @@ from tidegate.sinks.files.names import final_name
 from tidegate.sinks.files.parts import CHECKSUM_UP_TO_BYTES, AttemptPart, flaws_of, parts_of
 from tidegate.sinks.marks import Marks, is_of_storage
 from tidegate.sinks.staging import StagedFiles
-from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
+from tidegate.sinks.standing import Standing, in_words, standing_of_one
 
 _ALREADY = Answer(outcome=Outcome.ALREADY, detail="every staged file is renamed")
 
@@ -84,12 +84,12 @@ class FileCommitter:
     def _commit(self, committables: Sequence[Committable]) -> list[Answer]:
         # First read the stage, then the claim. This order reveals a commit and clean-up of another process in between.
         flaws = [flaws_of(self.stage, committable) for committable in committables]
-        standing = self._standing(committables)
+        standing = self.claims.standing(committables)
         if standing is Standing.OPEN and any(flaws):
             waiting = Answer(outcome=Outcome.RETRY, detail="not renamed: another file of this epoch is lost")
             return [_lost(each) if each else waiting for each in flaws]
         if standing is Standing.OPEN:
-            standing = self._claim(committables)
+            standing = self.claims.claim(committables)
         if standing is Standing.SAME:
             return [self._rename(each, flaw) for each, flaw in zip(committables, flaws, strict=True)]
         return self._refused(committables, standing)
@@ -133,15 +133,6 @@ class FileCommitter:
         if self._epoch_folder(committable.attempt).exists():
             return True
         return part.seal.flaw_of(self._final(committable, part), checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES) is None
-
-    def _claim(self, committables: Sequence[Committable]) -> Standing:
-        wanted = Entry.of(committables)
-        stands = self.claims.put(committables[0].attempt.sink, wanted)
-        return Standing.SAME if stands == wanted else Standing.OTHER
-
-    def _standing(self, committables: Sequence[Committable]) -> Standing:
-        wanted, identity = Entry.of(committables), committables[0].attempt.sink
-        return standing_of_epoch(wanted, self.claims.get(identity, wanted.epoch), self.claims.position(identity))
 
     def _refused(self, committables: Sequence[Committable], standing: Standing) -> list[Answer]:
         attempt = committables[0].attempt

@@ -19,7 +19,7 @@ from tidegate.sinks.files.newest_done import NewestDone
 from tidegate.sinks.files.parts import AttemptPart, parts_of
 from tidegate.sinks.files.remote_stage import RemoteStage, proof_of
 from tidegate.sinks.marks import Marks, is_of_storage
-from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
+from tidegate.sinks.standing import Standing, in_words, standing_of_one
 from tidegate.storages.target_files import Fit, Published, TargetFiles
 
 _ALREADY = Answer(outcome=Outcome.ALREADY, detail="every staged file is published")
@@ -100,13 +100,13 @@ class RemoteCommitter:
         # First look at the stage, then at the claim. This order reveals a commit and clean-up of another process in
         # between.
         misfits = list(side_by_side(self.stage.misfits, committables))
-        standing = self._standing(committables)
+        standing = self.claims.standing(committables)
         if standing is Standing.OPEN and any(misfits):
             waiting = Answer(outcome=Outcome.RETRY, detail="not published: another file of this epoch is lost")
             looked_at = zip(committables, misfits, strict=True)
             return [self._lost(each, found) if found else waiting for each, found in looked_at]
         if standing is Standing.OPEN:
-            standing = self._claim(committables)
+            standing = self.claims.claim(committables)
         if standing is not Standing.SAME:
             return self._refused(committables, standing)
         looked_at = list(zip(committables, misfits, strict=True))
@@ -152,15 +152,6 @@ class RemoteCommitter:
         if Outcome.UNKNOWN in outcomes:
             return _unknown("another file has its name")
         return Answer(outcome=Outcome.COMMITTED)
-
-    def _claim(self, committables: Sequence[Committable]) -> Standing:
-        wanted = Entry.of(committables)
-        stands = self.claims.put(committables[0].attempt.sink, wanted)
-        return Standing.SAME if stands == wanted else Standing.OTHER
-
-    def _standing(self, committables: Sequence[Committable]) -> Standing:
-        wanted, identity = Entry.of(committables), committables[0].attempt.sink
-        return standing_of_epoch(wanted, self.claims.get(identity, wanted.epoch), self.claims.position(identity))
 
     def _refused(self, committables: Sequence[Committable], standing: Standing) -> list[Answer]:
         attempt = committables[0].attempt

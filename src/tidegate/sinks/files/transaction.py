@@ -179,7 +179,7 @@ class _MeasuredFile(io.RawIOBase):
         return self._size_bytes
 
     def end(self) -> None:
-        """Close the staged file. Not in `close`, which the interpreter calls for a file that nobody needs any more."""
+        """Close the staged file. Not in `close`: the interpreter also calls that, for an object without references."""
         self._takes_more = False
         self._file.close()
 

@@ -38,7 +38,7 @@ class Files(Protocol):
     """Whether no file can be seen while it is written."""
 
     time_unit_ns: int
-    """The unit in which the times of files are compared with those that Spark sees."""
+    """Nanoseconds. Times of files are compared with the times that Spark sees in whole units of this."""
 
     def list(self) -> Iterable[SeenFile]:
         """List all selected files. Raises OSError, or TidegateError, if a folder cannot be listed."""

@@ -34,6 +34,8 @@ LANES: tuple[tuple[str, ...], ...] = (
 _LOOK_SECONDS = 0.2
 _GRACE_SECONDS = 60.0
 """What an interrupted pytest may take to end what its tests have started."""
+LONGEST_SECONDS = 3600.0
+"""A pytest that takes longer hangs where no limit of a single test counts, and is killed."""
 
 
 def main() -> int:
@@ -121,7 +123,7 @@ class _Interrupts:
     def __init__(self) -> None:
         self.count = 0
         self.told = 0
-        self.kill_at: float | None = None
+        self.kill_at = time.monotonic() + LONGEST_SECONDS
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
 
@@ -155,7 +157,7 @@ def _follow(lane: Lane, all_lanes: Sequence[Lane], interrupts: _Interrupts) -> N
                 interrupts.kill_at = time.monotonic() + (_GRACE_SECONDS if interrupts.told == 1 else 0.0)
                 for each in all_lanes:
                     _signal(each, signal.SIGINT)
-            if interrupts.kill_at is not None and time.monotonic() >= interrupts.kill_at:
+            if time.monotonic() >= interrupts.kill_at:
                 for each in all_lanes:
                     _end(each)
             time.sleep(_LOOK_SECONDS)

@@ -132,6 +132,14 @@ def test_a_silent_name_node_is_given_up_and_the_next_try_counts(place: Folder, p
         by_way_of(proxy, place, Waits(call_seconds=0.2, first_seconds=0.5, total_seconds=0.5)).look("decided/7")
 
 
+def test_threads_never_wait_for_each_other_when_connections_break(place: Folder, hdfs: HdfsServer) -> None:
+    """A thread of the client that tells of a broken connection holds a lock, and wants Python's. The thread that holds
+    Python's must never want the first one."""
+    program = [sys.executable, "-m", "tests.storages.broken_connections", place.path, str(hdfs.port), "60"]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=100, check=False)
+    assert (ended.stdout.strip(), ended.returncode) == ("60", 0), ended.stderr
+
+
 # --- a writer that is killed ---------------------------------------------------------------------------------
 
 DYING = """
@@ -299,18 +307,18 @@ def test_a_forked_process_has_a_client_of_its_own(place: Folder) -> None:
 
 
 def test_a_file_of_several_blocks_is_published_whole(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "_SMALLEST_BLOCK", 1_048_583)  # no multiple of anything
+    monkeypatch.setattr(publish, "_SMALLEST_BLOCK", 1_500_007)  # no multiple of anything
     client = client_of(place, Waits())
     data = os.urandom(1 << 20)
     monkeypatch.setattr(publish, "_TOKENS", 1000)
     first, second = (NewFile(client, f"{place.path}/large") for _ in range(2))
     for file in (first, second):
-        for _ in range(6):
+        for _ in range(5):
             file.write(data)
         assert client.status(f"{place.path}/large") is None or file is second
         assert file.publish() is (file is first)
         file.abandon()
-    assert client.read(f"{place.path}/large") == data * 6
+    assert client.read(f"{place.path}/large") == data * 5
     assert hidden_in(place, "") == []
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, cast
@@ -139,14 +139,6 @@ def _count_hdfs(counted: Counted, patch: pytest.MonkeyPatch) -> None:
         (HdfsClient, "log_edit", "log edit"),
     ):
         _count_calls(counted, patch, module, name, kind)
-    delete_all: Callable[..., Any] = HdfsClient.delete_all
-
-    def counted_delete_all(client: Any, paths: Sequence[str]) -> Any:
-        for path in paths:
-            counted.add("delete", path)
-        return delete_all(client, paths)
-
-    patch.setattr(HdfsClient, "delete_all", counted_delete_all)
 
 
 def _count_calls(counted: Counted, patch: pytest.MonkeyPatch, where: Any, name: str, kind: str) -> None:

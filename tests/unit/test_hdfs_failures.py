@@ -20,7 +20,7 @@ def remote(name: str, message: str) -> RuntimeError:
     [
         (FileNotFoundError("/jobs/a"), Trouble.ABSENT, "/jobs/a"),
         (FileExistsError("rename destination /jobs/a already exists"), Trouble.EXISTS, "rename destination"),
-        (OSError("Connection refused (os error 111)"), Trouble.AWAY, "Connection refused"),
+        (OSError("Connection refused (os error 111)"), Trouble.REFUSED, "Connection refused"),
         (OSError("failed to lookup address information: Name or service not known"), Trouble.UNKNOWN_HOST, "lookup"),
         (NotImplementedError("erasure coding"), Trouble.UNSUPPORTED, "erasure coding"),
         (

@@ -12,19 +12,21 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.extras import Extra, require
 from tidegate.storages.hdfs.calls import call
 from tidegate.storages.hdfs.configuration import name_node_address, name_nodes
-from tidegate.storages.hdfs.failures import RETRIED, HdfsFailure, Trouble, failure_of
+from tidegate.storages.hdfs.connections import Connection, Connections, OpenFile
+from tidegate.storages.hdfs.failures import RETRIED, UNREACHED, HdfsFailure, Trouble, failure_of
 from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from hdfs_native import AsyncClient, AsyncFileReader, AsyncFileWriter, FileStatus
 
+FileT = TypeVar("FileT")
 ResultT = TypeVar("ResultT")
 
 
@@ -88,8 +90,9 @@ class HdfsClient:
             "dfs.client.failover.max.attempts": str(name_nodes(address) - 1),
             "dfs.client.socket-timeout": str(int(waits.call_seconds * 1000)),
         }
+        self._has_one = name_nodes(address) == 1  # of several one may have broken off before another was unreachable
         try:
-            self._client: AsyncClient = AsyncClient(f"{scheme}://{address}", settings)
+            self._connections = Connections(lambda: AsyncClient(f"{scheme}://{address}", settings))
         except (OSError, RuntimeError) as error:
             raise failure_of(error) from error
 
@@ -98,16 +101,16 @@ class HdfsClient:
     def status(self, path: str, *, tries: Tries | None = None) -> NameEntry | None:
         """None if there is nothing of this name."""
 
-        async def look() -> NameEntry:
-            return _status(await self._client.get_file_info(path))
+        async def look(client: AsyncClient) -> NameEntry:
+            return _status(await client.get_file_info(path))
 
         return self.absent_as_none(lambda: self.patient(look, tries=tries))
 
     def children(self, folder: str) -> list[NameEntry] | None:
         """All files and folders directly in a folder; None if it is absent, or a file."""
 
-        async def listed() -> list[tuple[str, NameEntry]]:
-            return [(each.path, _status(each)) async for each in self._client.list_status(folder)]
+        async def listed(client: AsyncClient) -> list[tuple[str, NameEntry]]:
+            return [(each.path, _status(each)) async for each in client.list_status(folder)]
 
         found = self.absent_as_none(lambda: self.patient(listed))
         if found is None or any(path.rstrip("/") == folder.rstrip("/") for path, _ in found):
@@ -117,8 +120,8 @@ class HdfsClient:
     def rename(self, path: str, target: str, *, overwrite: bool) -> None:
         """One try: whether a failure means that the name has changed is for the caller."""
 
-        async def rename() -> None:
-            await self._client.rename(path, target, overwrite)
+        async def rename(client: AsyncClient) -> None:
+            await client.rename(path, target, overwrite)
 
         self.once(rename)
 
@@ -127,8 +130,8 @@ class HdfsClient:
         NameNode. No error if it is absent.
         """
 
-        async def delete() -> None:
-            await self._client.delete(path, recursive)
+        async def delete(client: AsyncClient) -> None:
+            await client.delete(path, recursive)
 
         self.forget_own(path)
         self.absent_as_none(lambda: self.patient(delete, tries=tries))
@@ -136,29 +139,10 @@ class HdfsClient:
     def make_folder(self, folder: str) -> None:
         """Create a folder and those above it; no error if it is there."""
 
-        async def make() -> None:
-            await self._client.mkdirs(folder, _FOLDER_MODE, create_parent=True)
+        async def make(client: AsyncClient) -> None:
+            await client.mkdirs(folder, _FOLDER_MODE, create_parent=True)
 
         self.patient(make)
-
-    def delete_all(self, paths: Sequence[str]) -> None:
-        """Remove these files, a few at a time. No error for those that are absent: HDFS has no request for several."""
-
-        async def delete(path: str) -> None:
-            try:
-                await self._client.delete(path, False)
-            except (OSError, RuntimeError) as error:
-                if failure_of(error).trouble is not Trouble.ABSENT:
-                    raise
-
-        async def delete_each(part: Sequence[str]) -> None:
-            await asyncio.gather(*(delete(path) for path in part))
-
-        for start in range(0, len(paths), _DELETED_AT_ONCE):
-            part = paths[start : start + _DELETED_AT_ONCE]
-            for path in part:
-                self.forget_own(path)
-            self.patient(lambda part=part: delete_each(part))
 
     def log_edit(self, folder: str) -> None:
         """Make every change of names durable that this process has seen so far.
@@ -168,8 +152,8 @@ class HdfsClient:
         safe mode has written its log. A user who may not write there only reads, and then nothing is proven durable.
         """
 
-        async def edit() -> None:
-            await self._client.set_times(folder, int(time.time() * 1000), _UNCHANGED)
+        async def edit(client: AsyncClient) -> None:
+            await client.set_times(folder, int(time.time() * 1000), _UNCHANGED)
 
         tries = self.tries()
         while True:
@@ -186,8 +170,8 @@ class HdfsClient:
     def read(self, path: str) -> bytes | None:
         """All of a file; None if it is absent."""
 
-        async def read() -> bytes:
-            file = await self._client.read(path)
+        async def read(client: AsyncClient) -> bytes:
+            file = await client.read(path)
             return await file.read_range(0, len(file))
 
         return self.absent_as_none(lambda: self.patient(read, self._waits.transfer_seconds))
@@ -195,8 +179,8 @@ class HdfsClient:
     def ends(self, path: str, count: int) -> bytes | None:
         """The first and the last `count` bytes of a file, or all of a shorter one; None if it is absent."""
 
-        async def read() -> bytes:
-            file = await self._client.read(path)
+        async def read(client: AsyncClient) -> bytes:
+            file = await client.read(path)
             size = len(file)
             begin = await file.read_range(0, min(size, count))
             rest = min(count, size - len(begin))
@@ -204,25 +188,35 @@ class HdfsClient:
 
         return self.absent_as_none(lambda: self.patient(read, self._waits.transfer_seconds))
 
-    def open(self, path: str) -> AsyncFileReader | None:
+    def open(self, path: str) -> OpenFile[AsyncFileReader] | None:
         """A file to read in parts; None if it is absent."""
 
-        async def opened() -> AsyncFileReader:
-            return await self._client.read(path)
+        async def opened(client: AsyncClient) -> AsyncFileReader:
+            return await client.read(path)
 
-        return self.absent_as_none(lambda: self.patient(opened))
+        tries = self.tries()
+        return self.absent_as_none(lambda: self._patient(lambda: self._opened(opened), tries))
 
-    def create(self, path: str, block_size: int) -> AsyncFileWriter:
+    def create(self, path: str, block_size: int) -> OpenFile[AsyncFileWriter]:
         """A new file, and the folders above it. One try."""
 
-        async def created() -> AsyncFileWriter:
-            return await self._client.create(path, self._options(block_size=block_size))
+        async def created(client: AsyncClient) -> AsyncFileWriter:
+            return await client.create(path, self._options(block_size=block_size))
 
-        return self.once(created)
+        return self._opened(created)
 
-    def transfer(self, act: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
-        """Run a call that moves data, once."""
-        return self.once(act, self._waits.transfer_seconds)
+    def _opened(self, act: Callable[[AsyncClient], Coroutine[Any, Any, FileT]]) -> OpenFile[FileT]:
+        connection = self._connections.take()
+        try:
+            file = self._on(connection, act, self._waits.call_seconds)
+        except BaseException:
+            self._connections.give_back(connection)
+            raise
+
+        def transfer(act: Callable[[AsyncClient], Coroutine[Any, Any, ResultT]]) -> ResultT:
+            return self._on(connection, act, self._waits.transfer_seconds)
+
+        return OpenFile(file, transfer, lambda: self._connections.give_back(connection))
 
     # --- what this process has written -----------------------------------------------------------------------
 
@@ -248,35 +242,50 @@ class HdfsClient:
         return Tries(self._waits.total_seconds if self._has_answered else self._waits.first_seconds)
 
     def patient(
-        self, act: Callable[[], Coroutine[Any, Any, ResultT]], seconds: float | None = None, tries: Tries | None = None
+        self,
+        act: Callable[[AsyncClient], Coroutine[Any, Any, ResultT]],
+        seconds: float | None = None,
+        tries: Tries | None = None,
     ) -> ResultT:
         """Run a call that may be repeated, until it succeeds or its time is over: that of `tries`, where it is a part
         of a longer operation.
         """
-        tries = tries or self.tries()
+        return self._patient(lambda: self.once(act, seconds), tries or self.tries())
+
+    def once(self, act: Callable[[AsyncClient], Coroutine[Any, Any, ResultT]], seconds: float | None = None) -> ResultT:
+        """Run a call once, with a deadline."""
+        with self._connections.taken() as connection:
+            return self._on(connection, act, self._waits.call_seconds if seconds is None else seconds)
+
+    def _patient(self, act: Callable[[], ResultT], tries: Tries) -> ResultT:
         while True:
             try:
-                return self.once(act, seconds)
+                return act()
             except HdfsFailure as failure:
                 if not tries.again(failure):
                     raise
 
-    def once(self, act: Callable[[], Coroutine[Any, Any, ResultT]], seconds: float | None = None) -> ResultT:
-        """Run a call once, with a deadline."""
-        limit = self._waits.call_seconds if seconds is None else seconds
+    def _on(
+        self, connection: Connection, act: Callable[[AsyncClient], Coroutine[Any, Any, ResultT]], seconds: float
+    ) -> ResultT:
+        """Run a call once on a connection that the caller has for itself."""
+        is_heard = False
         try:
-            result = call(act, limit)
+            result = call(lambda: act(connection.client), seconds)
+            is_heard = self._has_answered = True
         except asyncio.TimeoutError:
-            raise HdfsFailure(Trouble.AWAY, f"no answer after {limit:.0f} s") from None
+            raise HdfsFailure(Trouble.AWAY, f"no answer after {seconds:.0f} s") from None
         except (OSError, RuntimeError) as error:
             failure = failure_of(error)
-            self._has_answered = self._has_answered or failure.trouble not in _UNREACHED
+            is_heard = failure.trouble is not Trouble.AWAY and (failure.trouble not in UNREACHED or self._has_one)
+            self._has_answered = self._has_answered or failure.trouble not in _UNANSWERED
             raise failure from error
         except BaseException as error:
             if type(error).__name__ != _PANIC:
                 raise
             raise HdfsFailure(Trouble.AWAY, f"hdfs-native panicked: {error}") from error
-        self._has_answered = True
+        finally:
+            connection.is_left = connection.is_left or not is_heard
         return result
 
     def absent_as_none(self, act: Callable[[], ResultT]) -> ResultT | None:
@@ -306,8 +315,7 @@ _FOLDER_MODE = 0o755
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _OWN_AT_MOST = 10_000
-_DELETED_AT_ONCE = 16
-_UNREACHED = frozenset({Trouble.AWAY, Trouble.UNKNOWN_HOST})
+_UNANSWERED = UNREACHED | {Trouble.AWAY}
 _ENVIRONMENT = ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_CONF_DIR", "HADOOP_HOME")
 
 _lock = threading.Lock()

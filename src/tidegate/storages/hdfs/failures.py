@@ -17,6 +17,8 @@ class Trouble(Enum):
     EXISTS = auto()
     NOT_EMPTY = auto()
     UNKNOWN_HOST = auto()
+    REFUSED = auto()
+    """No process listens at the address."""
     AWAY = auto()
     """No answer, or an answer that another try may improve."""
     SAFE_MODE = auto()
@@ -31,7 +33,10 @@ class Trouble(Enum):
     OTHER = auto()
 
 
-RETRIED = frozenset({Trouble.AWAY, Trouble.SAFE_MODE, Trouble.NO_DATA_NODE, Trouble.FULL, Trouble.UNKNOWN_HOST})
+UNREACHED = frozenset({Trouble.UNKNOWN_HOST, Trouble.REFUSED})
+"""There was no connection, so the NameNode has not heard of the call."""
+
+RETRIED = UNREACHED | {Trouble.AWAY, Trouble.SAFE_MODE, Trouble.NO_DATA_NODE, Trouble.FULL}
 """What time may cure. A NameNode that has just started says FULL, too, until its DataNodes have reported."""
 
 
@@ -56,7 +61,8 @@ def failure_of(error: Exception) -> HdfsFailure:
         return HdfsFailure(Trouble.UNSUPPORTED, _first_line(str(error)))
     if isinstance(error, OSError):
         found = _first_line(str(error))
-        return HdfsFailure(Trouble.UNKNOWN_HOST if _LOOKUP in found else Trouble.AWAY, found)
+        trouble = next((trouble for part, trouble in _CONNECTING.items() if part in found), Trouble.AWAY)
+        return HdfsFailure(trouble, found)
     return _of_a_text(str(error))
 
 
@@ -101,7 +107,7 @@ def _first_line(text: str) -> str:
 
 
 _LONGEST = 300
-_LOOKUP = "failed to lookup address"
+_CONNECTING = {"failed to lookup address": Trouble.UNKNOWN_HOST, "Connection refused": Trouble.REFUSED}
 _REMOTE = re.compile(r'RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
 
 _REMOTE_TROUBLES: Mapping[str, Trouble] = {
@@ -146,6 +152,7 @@ _LOCAL: Mapping[str, Trouble] = {
 """By the begin of what the client itself says."""
 
 _WAIT = "wait until the NameNode answers (`hdfs dfsadmin -report`), then start again"
+_ADDRESS = f"check host and port of the URI and the network between; {_WAIT}"
 _LOOK = "look at the NameNode's log, then start again"
 
 _NEXT_STEPS: Mapping[Trouble, str] = {
@@ -153,7 +160,8 @@ _NEXT_STEPS: Mapping[Trouble, str] = {
     Trouble.EXISTS: "another process has written it: look which one (the NameNode's audit log), then start again",
     Trouble.NOT_EMPTY: _LOOK,
     Trouble.UNKNOWN_HOST: "check the host in the URI (checkpointing.dir), and name resolution on this machine",
-    Trouble.AWAY: f"check host and port of the URI and the network between; {_WAIT}",
+    Trouble.REFUSED: _ADDRESS,
+    Trouble.AWAY: _ADDRESS,
     Trouble.SAFE_MODE: "wait until the NameNode leaves safe mode, or end it (`hdfs dfsadmin -safemode leave`)",
     Trouble.NO_DATA_NODE: "start the DataNodes (`hdfs dfsadmin -report` lists them), then start again",
     Trouble.FULL: "make space, or mend the DataNodes (`hdfs dfsadmin -report`), then start again",

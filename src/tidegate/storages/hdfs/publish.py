@@ -11,7 +11,7 @@ second finds nothing. Where another's record is there, the hidden file is remove
 is the content: two drivers can write the same bytes, and each must know whether its own put came first.
 
 **The writer's token is the block size.** A file on HDFS carries its block size for life, the client chooses it, and it
-comes with every status. Here it is 16 MiB and 26 random bits. It costs no request, needs no setting of the cluster, and
+comes with every status. Here it is 64 MiB and 26 random bits. It costs no request, needs no setting of the cluster, and
 changes nothing for a record, which is smaller than one block. A put is ours if the target has our token and our
 content. What was considered and not used: times (a cluster can have access times switched off; the time of change is
 for display), an ACL entry or an extended attribute (off on some clusters, absent from the client), and a token in the
@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.storages.hdfs.client import HdfsClient, Tries
+from tidegate.storages.hdfs.connections import OpenFile
 from tidegate.storages.hdfs.failures import HdfsFailure, Trouble
 
 if TYPE_CHECKING:
@@ -91,8 +92,7 @@ class NewFile(io.RawIOBase):
         self._target = target
         self._kept = bytearray()
         self._hidden = _Hidden.of(target)
-        self._open: AsyncFileWriter | None = None
-        self._sent = 0
+        self._blocks: _Blocks | None = None
 
     def writable(self) -> bool:
         return True
@@ -100,34 +100,35 @@ class NewFile(io.RawIOBase):
     def write(self, data: Buffer, /) -> int:
         view = memoryview(data).cast("B")
         self._kept += view
-        if len(self._kept) > (_KEPT_BYTES if self._open is None else _BLOCK_BYTES):
+        if len(self._kept) > (_KEPT_BYTES if self._blocks is None else _WRITTEN_BYTES):
             self._send()
         return len(view)
 
     def publish(self) -> bool:
         """Give the file its name. False if that name exists: then nothing is changed."""
-        if self._open is None:
+        if self._blocks is None:
             return put(self._client, self._target, bytes(self._kept))
         self._send()
         # No close that is given up: one that was given up too early would cost the whole file.
-        self._client.transfer(self._open.hsync)
-        self._client.transfer(self._open.close)
+        self._blocks.open_file.transfer(lambda file: file.hsync())
+        self._blocks.open_file.transfer(lambda file: file.close())
+        self._blocks.open_file.end()
         return _named(self._client, self._hidden, self._target, None, self._client.tries())
 
     def abandon(self) -> None:
         """Remove what was written, unless it has its name. What cannot be removed is hidden."""
         self._kept.clear()
-        if self._open is not None:
-            self._open = None
+        if self._blocks is not None:
+            self._blocks.open_file.end()
+            self._blocks = None
             _try_to_remove(self._client, self._hidden)
 
     def _send(self) -> None:
-        if self._open is None:
-            self._open = self._client.create(self._hidden.path, self._hidden.token)
-        block = bytes(self._kept)
+        if self._blocks is None:
+            self._blocks = _Blocks(self._client.create(self._hidden.path, self._hidden.token), self._hidden.token)
+        kept = bytes(self._kept)
         self._kept.clear()
-        _send(self._client, self._open, block, self._hidden.token, self._sent)
-        self._sent += len(block)
+        self._blocks.write(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +150,12 @@ def _written(client: HdfsClient, target: str, data: bytes, tries: Tries, *, is_s
     while True:
         hidden = _Hidden.of(target)
         try:
-            file = client.create(hidden.path, hidden.token)
-            _send(client, file, data, hidden.token, 0)
-            _finish(client, file, is_synced=is_synced and bool(data))
+            open_file = client.create(hidden.path, hidden.token)
+            try:
+                _Blocks(open_file, hidden.token).write(data)
+                _finish(client, open_file, is_synced=is_synced and bool(data))
+            finally:
+                open_file.end()
         except HdfsFailure as failure:
             _try_to_remove(client, hidden)
             if not tries.again(_curable(failure)):
@@ -160,15 +164,34 @@ def _written(client: HdfsClient, target: str, data: bytes, tries: Tries, *, is_s
             return hidden
 
 
-def _send(client: HdfsClient, file: AsyncFileWriter, data: bytes, block_size: int, sent: int) -> None:
-    """Write behind the first `sent` bytes. A full block is synced: the sync of the next one does not do it."""
-    rest = memoryview(data)
-    while rest:
-        part = bytes(rest[: block_size - sent % block_size])
-        client.transfer(lambda part=part: file.write(part))
-        rest, sent = rest[len(part) :], sent + len(part)
-        if sent % block_size == 0:
-            client.transfer(file.hsync)
+class _Blocks:
+    """Writes an open file block by block. Raises HdfsFailure."""
+
+    def __init__(self, open_file: OpenFile[AsyncFileWriter], block_size: int) -> None:
+        self.open_file = open_file
+        self._block_size = block_size
+        self._sent = 0
+        self._block_begun_at = time.monotonic()
+
+    def write(self, data: bytes) -> None:
+        """Write behind what is there. A full block is synced: the sync of the next one does not do it."""
+        rest = memoryview(data)
+        while rest:
+            if self._sent and self._sent % self._block_size == 0:
+                self._begin_block()
+            part = bytes(rest[: self._block_size - self._sent % self._block_size])
+            self.open_file.transfer(lambda file, part=part: file.write(part))
+            rest, self._sent = rest[len(part) :], self._sent + len(part)
+            if self._sent % self._block_size == 0:
+                self.open_file.transfer(lambda file: file.hsync())
+
+    def _begin_block(self) -> None:
+        """The NameNode refuses a next block until the DataNodes have reported the last but one, and `hdfs-native` does
+        not ask again. They report within milliseconds of its end, which was when the current block began.
+        """
+        if self._sent > self._block_size:
+            time.sleep(max(0.0, self._block_begun_at + _REPORT_SECONDS - time.monotonic()))
+        self._block_begun_at = time.monotonic()
 
 
 def _named(client: HdfsClient, hidden: _Hidden, target: str, data: bytes | None, tries: Tries) -> bool:
@@ -218,15 +241,15 @@ def _curable(failure: HdfsFailure) -> HdfsFailure:
     return HdfsFailure(Trouble.AWAY, failure.found) if failure.trouble in (Trouble.EXISTS, Trouble.ABSENT) else failure
 
 
-def _finish(client: HdfsClient, file: AsyncFileWriter, *, is_synced: bool) -> None:
+def _finish(client: HdfsClient, open_file: OpenFile[AsyncFileWriter], *, is_synced: bool) -> None:
     """Sync and close. A slow sync announces a slow close."""
     begin = time.monotonic()
     if is_synced:
-        client.transfer(file.hsync)
+        open_file.transfer(lambda file: file.hsync())
     wait = max(_CLOSE_SECONDS, client.close_seconds, 2 * (time.monotonic() - begin))
     if wait >= _CLIENT_SLEEP_SECONDS:
-        client.transfer(file.close)
-    elif not client.transfer(lambda: _closed(file, wait)):
+        open_file.transfer(lambda file: file.close())
+    elif not open_file.transfer(lambda file: _closed(file, wait)):
         client.close_seconds = 2 * wait
         raise HdfsFailure(Trouble.AWAY, "the file could not be closed: its last packet was not acknowledged in time")
     client.close_seconds = max(_CLOSE_SECONDS, 0.97 * client.close_seconds)
@@ -243,10 +266,11 @@ async def _closed(file: AsyncFileWriter, wait_seconds: float) -> bool:
     return False
 
 
-_SMALLEST_BLOCK = 16 << 20
+_SMALLEST_BLOCK = 64 << 20
 _TOKENS = 1 << 26
 _KEPT_BYTES = 4 << 20
-_BLOCK_BYTES = 1 << 20
+_WRITTEN_BYTES = 1 << 20
+_REPORT_SECONDS = 1.0
 _CLIENT_SLEEP_SECONDS = 0.5
 _CLOSE_SECONDS = 0.01
 _CLOSE_FACTORS = (1, 1, 2)

@@ -6,6 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from tidegate.storages.hdfs.client import HdfsClient
+from tidegate.storages.hdfs.connections import OpenFile
 from tidegate.storages.hdfs.failures import HdfsFailure, Trouble, translated
 
 if TYPE_CHECKING:
@@ -18,13 +19,17 @@ BUFFER_BYTES = 4 << 20
 class HdfsReader(io.RawIOBase):
     """An open file. It has the size that it had when it was opened. Raises STORAGE_UNUSABLE."""
 
-    def __init__(self, client: HdfsClient, file: AsyncFileReader, path: str, where: str) -> None:
+    def __init__(self, client: HdfsClient, file: OpenFile[AsyncFileReader], path: str, where: str) -> None:
         self._client = client
         self._file = file
         self._path = path
         self._where = where
         self._at = 0
-        self.size_bytes = len(file)
+        self.size_bytes = len(file.file)
+
+    def close(self) -> None:
+        self._file.end()
+        super().close()
 
     def readable(self) -> bool:
         return True
@@ -55,7 +60,7 @@ class HdfsReader(io.RawIOBase):
         tries = self._client.tries()
         while True:
             try:
-                return self._client.transfer(lambda: self._file.read_range(self._at, length))
+                return self._file.transfer(lambda file: file.read_range(self._at, length))
             except HdfsFailure as failure:
                 if self._client.status(self._path, tries=tries) is None:
                     raise HdfsFailure(Trouble.ABSENT, "the file was removed") from failure

@@ -91,9 +91,8 @@ class HdfsStorage:
             self._client().delete(path)
 
     def delete_all(self, names: Sequence[str]) -> None:
-        paths = [self._path(name) for name in names]
-        with translated(self.where(), "remove records"):
-            self._client().delete_all(paths)
+        for name in names:  # HDFS has no request for several
+            self.delete(name)
 
     def delete_folder(self, folder: str) -> None:
         path = self._path(folder)

@@ -1,0 +1,95 @@
+"""The clients of `hdfs-native` that a process has for one HDFS. Each serves one call, or one open file, at a time.
+
+**Why one at a time.** Python's lock is held while a call of `hdfs-native` begins, and a call begins by taking the lock
+of its connection. When a connection breaks, a thread of `hdfs-native` takes the lock of the connection and tells all
+waiting calls, for which it needs Python's lock. So a call that begins on a connection that is breaking stops the whole
+process for ever. Here a call that begins has a connection without any other call. And a connection on which a call
+was left without the server's answer is not used again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from hdfs_native import AsyncClient
+
+FileT = TypeVar("FileT")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """A client with one connection. `is_left`: a call on it got no answer."""
+
+    client: AsyncClient
+    is_left: bool = False
+
+
+class Connections:
+    """Connections that are made when they are needed. For all threads.
+
+    None is ever removed: the end of a client waits, with Python's lock held, for threads that may want that lock. So
+    there are as many as there are calls at once, and one more for each call that was left without an answer.
+    """
+
+    def __init__(self, connect: Callable[[], AsyncClient]) -> None:
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._idle = [Connection(connect())]
+        self._all = [*self._idle]
+
+    def take(self) -> Connection:
+        """A connection for the caller alone."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        connection = Connection(self._connect())
+        with self._lock:
+            self._all.append(connection)
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """No call is running on it any more."""
+        if not connection.is_left:
+            with self._lock:
+                self._idle.append(connection)
+
+    @contextmanager
+    def taken(self) -> Generator[Connection, None, None]:
+        """A connection for the body alone."""
+        connection = self.take()
+        try:
+            yield connection
+        finally:
+            self.give_back(connection)
+
+
+class OnConnection(Protocol):
+    """Runs a call once on one connection. Raises HdfsFailure."""
+
+    def __call__(self, act: Callable[[AsyncClient], Coroutine[Any, Any, ResultT]], /) -> ResultT: ...
+
+
+class OpenFile(Generic[FileT]):
+    """An open file, with a connection of its own until `end`."""
+
+    def __init__(self, file: FileT, on_connection: OnConnection, give_back: Callable[[], None]) -> None:
+        self.file = file
+        self._on_connection = on_connection
+        self._give_back = give_back
+        self._has_ended = False
+
+    def transfer(self, act: Callable[[FileT], Coroutine[Any, Any, ResultT]]) -> ResultT:
+        """Run a call that moves data, once. Raises HdfsFailure."""
+        return self._on_connection(lambda _: act(self.file))
+
+    def end(self) -> None:
+        """Give the connection back. May be called again."""
+        if not self._has_ended:
+            self._has_ended = True
+            self._give_back()

@@ -5,11 +5,12 @@ from hypothesis import settings
 from tests.support.hdfs import hdfs
 from tests.support.jvm import quick_jvms
 from tests.support.kafka_broker import broker
+from tests.support.machines import machines
 from tests.support.s3 import s3, s3_server
 from tests.support.standalone import standalone
 from tests.support.yarn import yarn
 
-__all__ = ["broker", "hdfs", "s3", "s3_server", "standalone", "yarn"]
+__all__ = ["broker", "hdfs", "machines", "s3", "s3_server", "standalone", "yarn"]
 
 settings.register_profile("tidegate", deadline=None)  # a busy machine is no failure
 settings.load_profile("tidegate")

@@ -139,6 +139,19 @@ class TestTermsLease(OnTerms):
     pass
 
 
+def test_after_a_takeover_the_log_of_the_winner_and_the_error_of_the_loser_name_the_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    storage, stopped, running = MemoryStorage(Memory()), SimulatedClock(), SimulatedClock()
+    loser = TermsLease(storage, 10, here=Here(stopped.now, stopped.sleep, lambda: 1)).take("words", 0)
+    TermsLease(storage, 10, here=Here(running.now, running.sleep, lambda: 2)).take("words", 20)
+    (warning,) = caplog.messages
+    assert f"takes term 2 of the lease; {loser.holder} has not released term 1" in warning
+    lost = loser.lost()
+    assert lost is not None
+    assert "a newer term exists: number 2 has process 2 on " in str(lost)
+
+
 # --- the suite finds what is wrong -------------------------------------------------------------------------
 
 

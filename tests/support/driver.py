@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.support.machines import Machine
+
 HOLD_SECONDS = 120.0
 
 PYTHON_PATH = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -21,7 +23,11 @@ PYTHON_PATH = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os
 class Driver:
     """One start of a program. Its output goes to a file, so that a full pipe never holds it up."""
 
-    def __init__(self, program: Path, *arguments: str, log: Path, failpoints: str = "") -> None:
+    def __init__(
+        self, program: Path, *arguments: str, log: Path, failpoints: str = "", machine: Machine | None = None
+    ) -> None:
+        """`machine`: where it runs; None: here."""
+        command = [sys.executable, str(program), *arguments]
         environment = {
             **os.environ,
             "PYTHONPATH": PYTHON_PATH,
@@ -31,7 +37,7 @@ class Driver:
         self._log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, str(program), *arguments],
+                command if machine is None else machine.command(command),
                 stdout=output,
                 stderr=output,
                 env=environment,

@@ -41,8 +41,10 @@ _SHOWN_LINES = 15
 class HdfsServer:
     """A NameNode and a DataNode in a folder. `conf` is their HADOOP_CONF_DIR, also for clients."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
+        """`address`: of this machine, where clients reach it."""
         self.folder = folder
+        self.address = address
         self.conf = folder / "conf"
         self._java = find_java().command
         spark = Path(pyspark.__file__).parent / "jars"
@@ -58,7 +60,7 @@ class HdfsServer:
 
     @property
     def uri(self) -> str:
-        return f"hdfs://127.0.0.1:{self.port}"
+        return f"hdfs://{self.address}:{self.port}"
 
     def start(self) -> None:
         """Format, start both, and return when a write has succeeded: an open port says little, in safe mode."""
@@ -104,7 +106,7 @@ class HdfsServer:
 
     def _write_settings(self, ports: list[int]) -> None:
         self.conf.mkdir(parents=True)
-        rpc, *others = (f"127.0.0.1:{port}" for port in ports)
+        rpc, *others = (f"{self.address}:{port}" for port in ports)
         names = ("namenode.http-address", "datanode.address", "datanode.ipc.address", "datanode.http.address")
         write_site(self.conf / "core-site.xml", {"fs.defaultFS": self.uri})
         write_site(
@@ -115,6 +117,7 @@ class HdfsServer:
                 "dfs.namenode.name.dir": str(self.folder / "names"),
                 "dfs.datanode.data.dir": str(self.folder / "data"),
                 "dfs.replication": "1",
+                "dfs.namenode.datanode.registration.ip-hostname-check": "false",  # the address may have no name
                 "dfs.namenode.safemode.extension": "0",
                 "dfs.namenode.safemode.threshold-pct": "0",  # the data node may report after the start
                 "ipc.client.connect.max.retries": "600",  # each after `interval`: the data node waits for a restart

@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark for tests: a master and two workers on loopback, once a run of pytest.
+"""A standalone cluster of Spark for tests: a master and two workers, once a run of pytest on loopback.
 
     def test_something(standalone: StandaloneCluster) -> None:
         Driver(PROGRAM, ..., environment=standalone.environment)
@@ -15,31 +15,50 @@ import signal
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
 import pytest
 
+from tests.support.machines import Machine
 from tidegate.machine.java import find_java
 from tidegate.testing.kafka import process
 from tidegate.testing.kafka.ports import free_port
 from tidegate.testing.kafka.process import Process
 
 _JVM = ("-Xms32m", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-_HOSTS = ("127.0.0.1", "127.0.0.2")
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10.0
 _LOOK_SECONDS = 0.1
 _SHOWN_LINES = 15
 
 
-class StandaloneCluster:
-    """A master and a worker of one core on each host. `environment`: what a program needs to use it."""
+@dataclass(frozen=True, slots=True)
+class WorkerPlace:
+    """The address of a worker, and its machine; None: this one."""
 
-    def __init__(self, folder: Path) -> None:
+    address: str
+    machine: Machine | None = None
+
+
+class StandaloneCluster:
+    """A master and some workers of one core. `environment`: what a program needs to use it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        address: str = "127.0.0.1",
+        workers: Sequence[WorkerPlace] = (WorkerPlace("127.0.0.1"), WorkerPlace("127.0.0.2")),
+        defaults: Mapping[str, str] | None = None,
+    ) -> None:
+        """`address`: of the master. `defaults`: settings of the programs beside those that make them quick."""
         self.folder = folder
+        self._address = address
+        self._workers = workers
+        self._defaults = defaults or {}
         self._java = find_java().command
         self._home = Path(pyspark.__file__).parent
         ports: list[int] = []
@@ -50,7 +69,7 @@ class StandaloneCluster:
 
     @property
     def url(self) -> str:
-        return f"spark://127.0.0.1:{self._port}"
+        return f"spark://{self._address}:{self._port}"
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -60,11 +79,11 @@ class StandaloneCluster:
     def start(self) -> None:
         """Return when the master knows both workers."""
         self._write_defaults()
-        self._spawn("master", "master.Master", "--host", "127.0.0.1", "--port", str(self._port))
-        for number, host in enumerate(_HOSTS):
+        self._spawn(WorkerPlace(self._address), "master", "master.Master", "--port", str(self._port))
+        for number, place in enumerate(self._workers):
             work = self.folder / f"work-{number}"
-            options = ("--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(work), self.url)
-            self._spawn(f"worker-{number}", "worker.Worker", *options)
+            options = ("--cores", "1", "--memory", "1g", "--work-dir", str(work), self.url)
+            self._spawn(place, f"worker-{number}", "worker.Worker", *options)
         self._await_workers()
 
     def stop(self) -> None:
@@ -103,18 +122,18 @@ class StandaloneCluster:
             "spark.locality.wait": "0s",
             "spark.shuffle.io.maxRetries": "1",
             "spark.shuffle.io.retryWait": "100ms",
+            **self._defaults,
         }
         (self.folder / "conf").mkdir(parents=True)
         text = "".join(f"{name} {value}\n" for name, value in defaults.items())
         (self.folder / "conf" / "spark-defaults.conf").write_text(text, encoding="utf-8")
 
-    def _spawn(self, name: str, main: str, *options: str) -> None:
+    def _spawn(self, place: WorkerPlace, name: str, main: str, *options: str) -> None:
         page = str(self._page if name == "master" else 0)
-        host = options[options.index("--host") + 1]
         environment = (
             f"SPARK_HOME={self._home}",
             f"SPARK_CONF_DIR={self.folder}",
-            f"SPARK_LOCAL_IP={host}",
+            f"SPARK_LOCAL_IP={place.address}",
             "SPARK_SCALA_VERSION=2.13",
         )
         java = (
@@ -125,18 +144,19 @@ class StandaloneCluster:
             f"{self._home}/jars/*",
             f"org.apache.spark.deploy.{main}",
         )
-        command = ["env", *environment, *java, "--webui-port", page, *options]
+        command = ["env", *environment, *java, "--webui-port", page, "--host", place.address, *options]
+        command = command if place.machine is None else place.machine.command(command)
         self._processes.append(process.spawn(command, self.folder, self.folder / f"{name}.log"))
 
     def _await_workers(self) -> None:
         end = time.monotonic() + _START_SECONDS
-        while self._workers_alive() < len(_HOSTS):
+        while self._workers_alive() < len(self._workers):
             if time.monotonic() > end or not all(each.is_alive() for each in self._processes):
                 raise RuntimeError(f"the standalone cluster did not start:\n{self.logs()}")
             time.sleep(_LOOK_SECONDS)
 
     def _workers_alive(self) -> int:
-        page = f"http://127.0.0.1:{self._page}/json/"
+        page = f"http://{self._address}:{self._page}/json/"
         with suppress(OSError), urllib.request.urlopen(page, timeout=5) as answer:
             return json.load(answer)["aliveworkers"]
         return 0

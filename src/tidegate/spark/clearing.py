@@ -24,5 +24,8 @@ class Clearing(Companion):
         self._handle = handle
 
     def ended(self, error: BaseException | None) -> None:
-        if self._handle is not None and self._handle.outcome.has_given_up_its_checkpoints:
-            self._delete()
+        if self._handle is None or not self._handle.outcome.has_given_up_its_checkpoints:
+            return
+        if (lost := self._handle.lost_lease()) is not None:  # they are its successor's
+            raise lost
+        self._delete()

@@ -55,6 +55,7 @@ class JobLife:
         self.last_savepoint = LastSavepoint(name)
         self._savepoints = savepoints
         self._companions = (Log(name), *companions)
+        self.lost_lease = rules.lost_lease
         self._folders = {plan.query.uid: plan.folder for plan in plans}
         self._draining = Draining(drain)
         self._asked = AskedEnd(stop_timeout_seconds, goes_on_draining=self._draining.goes_on)

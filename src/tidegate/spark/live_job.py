@@ -69,6 +69,10 @@ class LiveJob(Protocol):
         """The folders of a query's ledger and of Spark's log."""
         ...
 
+    def lost_lease(self) -> TidegateError | None:
+        """The error if this process knows that it no longer holds the job's lease."""
+        ...
+
     # --- its end -------------------------------------------------------------------------------------------
 
     def ask_to_stop(self, timeout_seconds: float | None = None) -> None: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidegate.core.errors import TidegateError
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
     from tidegate.spark.live_job import LiveJob
 
 _LOG = logging.getLogger("tidegate")
+_LOOK_SECONDS = 0.2
 
 
 class Ticking(Companion):
     """Calls a function regularly, from before recovery to the end of the job, and a last time after it.
 
-    It must not end the job: its error is logged, once until it works again.
+    It must not end the job: its error is logged, once until it works again. A driver that has lost its lease does
+    nothing here any more: its notes would take the place of those of its successor.
     """
 
     def __init__(self, name: str, every_seconds: float) -> None:
@@ -28,17 +31,20 @@ class Ticking(Companion):
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._complained = False
+        self._lost_lease: Callable[[], TidegateError | None] = lambda: None
 
     def opening(self, handle: LiveJob) -> None:
+        self._lost_lease = handle.lost_lease
         self.begin(handle)
         self._thread = threading.Thread(target=self._go_on, name=f"tidegate-{self._name}", daemon=True)
         self._thread.start()
 
     def ended(self, error: BaseException | None) -> None:
         self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._attempt_last(error)
+        while self._thread is not None and self._thread.is_alive() and self._lost_lease() is None:
+            self._thread.join(_LOOK_SECONDS)
+        if self._lost_lease() is None:
+            self._attempt_last(error)
 
     @abstractmethod
     def begin(self, handle: LiveJob) -> None:
@@ -55,7 +61,7 @@ class Ticking(Companion):
         """
 
     def _go_on(self) -> None:
-        while not self._over.wait(self._every_seconds):
+        while not self._over.wait(self._every_seconds) and self._lost_lease() is None:
             try:
                 self.tick()
             except Exception as error:  # noqa: BLE001 (told; a thread that died would leave every request unanswered)

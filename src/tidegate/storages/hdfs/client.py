@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidegate.extras import Extra, require
 from tidegate.storages.hdfs.calls import call
 from tidegate.storages.hdfs.configuration import name_node_address, name_nodes
-from tidegate.storages.hdfs.connections import Connection, Connections, OpenFile
+from tidegate.storages.hdfs.connections import HdfsConnection, HdfsConnections, OpenHdfsFile
 from tidegate.storages.hdfs.failures import RETRIED, UNREACHED, HdfsFailure, Trouble, failure_of
 from tidegate.storages.schemes import Folder
 
@@ -92,7 +92,7 @@ class HdfsClient:
         }
         self._has_one = name_nodes(address) == 1  # of several one may have broken off before another was unreachable
         try:
-            self._connections = Connections(lambda: AsyncClient(f"{scheme}://{address}", settings))
+            self._connections = HdfsConnections(lambda: AsyncClient(f"{scheme}://{address}", settings))
         except (OSError, RuntimeError) as error:
             raise failure_of(error) from error
 
@@ -188,7 +188,7 @@ class HdfsClient:
 
         return self.absent_as_none(lambda: self.patient(read, self._waits.transfer_seconds))
 
-    def open(self, path: str) -> OpenFile[AsyncFileReader] | None:
+    def open(self, path: str) -> OpenHdfsFile[AsyncFileReader] | None:
         """A file to read in parts; None if it is absent."""
 
         async def opened(client: AsyncClient) -> AsyncFileReader:
@@ -197,7 +197,7 @@ class HdfsClient:
         tries = self.tries()
         return self.absent_as_none(lambda: self._patient(lambda: self._opened(opened), tries))
 
-    def create(self, path: str, block_size: int) -> OpenFile[AsyncFileWriter]:
+    def create(self, path: str, block_size: int) -> OpenHdfsFile[AsyncFileWriter]:
         """A new file, and the folders above it. One try."""
 
         async def created(client: AsyncClient) -> AsyncFileWriter:
@@ -205,7 +205,7 @@ class HdfsClient:
 
         return self._opened(created)
 
-    def _opened(self, act: Callable[[AsyncClient], Coroutine[Any, Any, FileT]]) -> OpenFile[FileT]:
+    def _opened(self, act: Callable[[AsyncClient], Coroutine[Any, Any, FileT]]) -> OpenHdfsFile[FileT]:
         connection = self._connections.take()
         try:
             file = self._on(connection, act, self._waits.call_seconds)
@@ -216,7 +216,7 @@ class HdfsClient:
         def transfer(act: Callable[[AsyncClient], Coroutine[Any, Any, ResultT]]) -> ResultT:
             return self._on(connection, act, self._waits.transfer_seconds)
 
-        return OpenFile(file, transfer, lambda: self._connections.give_back(connection))
+        return OpenHdfsFile(file, transfer, lambda: self._connections.give_back(connection))
 
     # --- what this process has written -----------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class HdfsClient:
                     raise
 
     def _on(
-        self, connection: Connection, act: Callable[[AsyncClient], Coroutine[Any, Any, ResultT]], seconds: float
+        self, connection: HdfsConnection, act: Callable[[AsyncClient], Coroutine[Any, Any, ResultT]], seconds: float
     ) -> ResultT:
         """Run a call once on a connection that the caller has for itself."""
         is_heard = False

@@ -23,15 +23,15 @@ ResultT = TypeVar("ResultT")
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class HdfsConnection:
     """A client with one connection. `is_left`: a call on it got no answer."""
 
     client: AsyncClient
     is_left: bool = False
 
 
-class Connections:
-    """Connections that are made when they are needed. For all threads.
+class HdfsConnections:
+    """HdfsConnections that are made when they are needed. For all threads.
 
     None is ever removed: the end of a client waits, with Python's lock held, for threads that may want that lock. So
     there are as many as there are calls at once, and one more for each call that was left without an answer.
@@ -40,27 +40,27 @@ class Connections:
     def __init__(self, connect: Callable[[], AsyncClient]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
-        self._idle = [Connection(connect())]
+        self._idle = [HdfsConnection(connect())]
         self._all = [*self._idle]
 
-    def take(self) -> Connection:
+    def take(self) -> HdfsConnection:
         """A connection for the caller alone."""
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        connection = Connection(self._connect())
+        connection = HdfsConnection(self._connect())
         with self._lock:
             self._all.append(connection)
         return connection
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: HdfsConnection) -> None:
         """No call is running on it any more."""
         if not connection.is_left:
             with self._lock:
                 self._idle.append(connection)
 
     @contextmanager
-    def taken(self) -> Generator[Connection, None, None]:
+    def taken(self) -> Generator[HdfsConnection, None, None]:
         """A connection for the body alone."""
         connection = self.take()
         try:
@@ -75,7 +75,7 @@ class OnConnection(Protocol):
     def __call__(self, act: Callable[[AsyncClient], Coroutine[Any, Any, ResultT]], /) -> ResultT: ...
 
 
-class OpenFile(Generic[FileT]):
+class OpenHdfsFile(Generic[FileT]):
     """An open file, with a connection of its own until `end`."""
 
     def __init__(self, file: FileT, on_connection: OnConnection, give_back: Callable[[], None]) -> None:

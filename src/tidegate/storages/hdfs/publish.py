@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.storages.hdfs.client import HdfsClient, Tries
-from tidegate.storages.hdfs.connections import OpenFile
+from tidegate.storages.hdfs.connections import OpenHdfsFile
 from tidegate.storages.hdfs.failures import HdfsFailure, Trouble
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _written(client: HdfsClient, target: str, data: bytes, tries: Tries, *, is_s
 class _Blocks:
     """Writes an open file block by block. Raises HdfsFailure."""
 
-    def __init__(self, open_file: OpenFile[AsyncFileWriter], block_size: int) -> None:
+    def __init__(self, open_file: OpenHdfsFile[AsyncFileWriter], block_size: int) -> None:
         self.open_file = open_file
         self._block_size = block_size
         self._sent = 0
@@ -241,7 +241,7 @@ def _curable(failure: HdfsFailure) -> HdfsFailure:
     return HdfsFailure(Trouble.AWAY, failure.found) if failure.trouble in (Trouble.EXISTS, Trouble.ABSENT) else failure
 
 
-def _finish(client: HdfsClient, open_file: OpenFile[AsyncFileWriter], *, is_synced: bool) -> None:
+def _finish(client: HdfsClient, open_file: OpenHdfsFile[AsyncFileWriter], *, is_synced: bool) -> None:
     """Sync and close. A slow sync announces a slow close."""
     begin = time.monotonic()
     if is_synced:

@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from tidegate.storages.hdfs.client import HdfsClient
-from tidegate.storages.hdfs.connections import OpenFile
+from tidegate.storages.hdfs.connections import OpenHdfsFile
 from tidegate.storages.hdfs.failures import HdfsFailure, Trouble, translated
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ BUFFER_BYTES = 4 << 20
 class HdfsReader(io.RawIOBase):
     """An open file. It has the size that it had when it was opened. Raises STORAGE_UNUSABLE."""
 
-    def __init__(self, client: HdfsClient, file: OpenFile[AsyncFileReader], path: str, where: str) -> None:
+    def __init__(self, client: HdfsClient, file: OpenHdfsFile[AsyncFileReader], path: str, where: str) -> None:
         self._client = client
         self._file = file
         self._path = path

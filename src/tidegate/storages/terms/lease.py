@@ -152,6 +152,12 @@ class TermsLease:
         try:
             if newest_of(self._storage.list("")) == number:
                 remove_below(self._storage, number)
+                if before.term is not None and not before.released:
+                    _LOG.warning(
+                        "job %s: this driver takes term %s of the lease; %s has not released term %s, and if it still"
+                        " runs, it stops at its next look",
+                        *(job, number, before.term.holder, before.number),
+                    )
                 return held
         except BaseException:
             held.release()
@@ -175,7 +181,7 @@ class HeldTerm:
         self._sent_at = here.now()
         self._count = 0
         self._loss: Loss | None = None
-        self._newest = number
+        self._newer = ""
         self._lock = threading.Lock()
 
     def engine_lock(self) -> None:
@@ -200,7 +206,8 @@ class HeldTerm:
             return lost
         newest = newest_of(self._storage.list(""))
         if newest != self._number:
-            self._newest = newest
+            newer = read_record(self._storage, Term, newest)
+            self._newer = f": number {newest}" if newer is None else f": number {newest} has {newer.holder}"
             self._lose(Loss.NEWER_TERM)
         return self.lost_here()
 
@@ -210,7 +217,7 @@ class HeldTerm:
         loss = Loss.ELSEWHERE if self._here.process() != self._process else self._loss
         if loss is None:
             return None
-        found = loss.value if loss is not Loss.NEWER_TERM else f"{loss.value}: number {self._newest}"
+        found = f"{loss.value}{self._newer if loss is Loss.NEWER_TERM else ''}"
         where = self._storage.where(name_of(Term, self._number))
         return lease_lost(self.holder.job, found, where)
 

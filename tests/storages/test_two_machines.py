@@ -1,0 +1,92 @@
+"""Two drivers of one job on two machines, with the checkpoints on HDFS: one wins, and the rows are exact."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.storages.test_remote_jobs import LEASE, LONG_LEASE, PAUSED_BEFORE, PROGRAM, is_exact, write_input
+from tests.support.driver import Driver
+from tests.support.hdfs import HdfsServer
+from tests.support.machines import Machines
+
+pytestmark = [pytest.mark.more, pytest.mark.timeout(400)]
+
+LOST = ("TG-LEASE-LOST", "TG-DRIVER-ALIVE", "TG-RUN-")
+"""What the loser's screen says."""
+
+
+@pytest.fixture(scope="module")
+def checkpoints_server(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
+    server = HdfsServer(tmp_path_factory.mktemp("hdfs"), machines.address)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("point", PAUSED_BEFORE)
+def test_a_driver_stopped_for_longer_than_its_lease_loses_to_one_on_another_machine(
+    machines: Machines, checkpoints_server: HdfsServer, tmp_path: Path, point: str
+) -> None:
+    first, second = machines
+    checkpoints = f"{checkpoints_server.uri}/{tmp_path.name}/checkpoints"
+    write_input(checkpoints)
+    job = (PROGRAM, str(tmp_path), checkpoints)
+    with Driver(*job, LEASE, log=tmp_path / "paused", failpoints=f"{point}=pause", machine=first) as paused:
+        paused.wait_until_stopped()
+        with Driver(*job, LONG_LEASE, log=tmp_path / "log", machine=second) as successor:
+            assert successor.wait() == 0, successor.tail()
+            assert f"process {paused.process.pid} on {first.name}" in successor.tail(100_000), successor.tail()
+        is_exact(tmp_path, checkpoints)
+        os.kill(paused.process.pid, signal.SIGCONT)
+        assert paused.wait() == 1, paused.tail()
+        assert any(code in paused.tail() for code in LOST), paused.tail()
+    is_exact(tmp_path, checkpoints)
+
+
+@pytest.mark.parametrize("point", PAUSED_BEFORE)
+def test_a_driver_that_is_cut_off_from_its_storage_ends_and_another_machine_takes_over(
+    machines: Machines, checkpoints_server: HdfsServer, tmp_path: Path, point: str
+) -> None:
+    first, second = machines
+    checkpoints = f"{checkpoints_server.uri}/{tmp_path.name}/checkpoints"
+    write_input(checkpoints)
+    job = (PROGRAM, str(tmp_path), checkpoints)
+    with Driver(*job, LEASE, log=tmp_path / "cut", failpoints=f"{point}=pause", machine=first) as cut:
+        cut.wait_until_stopped()
+        first.cut()
+        try:
+            os.kill(cut.process.pid, signal.SIGCONT)
+            with Driver(*job, LONG_LEASE, log=tmp_path / "log", machine=second) as successor:
+                assert successor.wait() == 0, successor.tail()
+            is_exact(tmp_path, checkpoints)
+            assert cut.wait() == 1, cut.tail()
+            assert "TG-LEASE-LOST" in cut.tail(), cut.tail()
+        finally:
+            first.mend()
+    is_exact(tmp_path, checkpoints)
+
+
+def test_a_short_cut_between_driver_and_storage_is_waited_for(
+    machines: Machines, checkpoints_server: HdfsServer, tmp_path: Path
+) -> None:
+    first, _ = machines
+    checkpoints = f"{checkpoints_server.uri}/{tmp_path.name}/checkpoints"
+    write_input(checkpoints)
+    job = (PROGRAM, str(tmp_path), checkpoints, LONG_LEASE)
+    with Driver(*job, log=tmp_path / "log", failpoints="decision.before@1=pause", machine=first) as driver:
+        driver.wait_until_stopped()
+        first.cut()
+        os.kill(driver.process.pid, signal.SIGCONT)
+        time.sleep(8)
+        assert driver.process.poll() is None, driver.tail()
+        first.mend()
+        assert driver.wait() == 0, driver.tail()
+    is_exact(tmp_path, checkpoints)

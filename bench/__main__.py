@@ -34,6 +34,7 @@ _ROUNDS: Mapping[str, int] = {
     "job": 5,
     "savepoint": 5,
     "scale": 1,
+    "storage": 3,
 }
 _QUICK_ROUNDS = 1
 _LEAST_EPOCHS = 20

@@ -33,6 +33,7 @@ from bench import (
     scale_state,
     simulation,
     start,
+    storage_epochs,
     throughput,
 )
 from bench.figures import Figure
@@ -72,6 +73,7 @@ SCALE: Mapping[str, Measure] = {
     "scale-files": scale_files.measure,
     "scale-workers": scale_kafka.measure_memory,
 }
+STORAGE: Mapping[str, Measure] = {"storage-epochs": storage_epochs.measure}
 SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,
     "kafka": KAFKA,
@@ -82,8 +84,9 @@ SUITES: Mapping[str, Mapping[str, Measure]] = {
     "job": JOB,
     "savepoint": SAVEPOINT,
     "scale": SCALE,
+    "storage": STORAGE,
 }
-MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **OTHER, **LONG, **START, **JOB, **SAVEPOINT, **SCALE}
+MEASURES: Mapping[str, Measure] = {name: measure for suite in SUITES.values() for name, measure in suite.items()}
 NEEDS: Mapping[str, environments.Environment] = {
     **dict.fromkeys(FLINK, environments.FLINK),
     **{name: case.needs for name, case in kafka_other.CASES.items() if case.needs is not None},

@@ -140,6 +140,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-job": partial(benchmarks, "job"),
     "benchmarks-savepoint": partial(benchmarks, "savepoint"),
     "benchmarks-scale": partial(benchmarks, "scale"),
+    "benchmarks-storage": partial(benchmarks, "storage"),
     "commands": command_reference.reference,
     "errors": errors,
     "extras": extras,

@@ -140,6 +140,24 @@ def test_threads_never_wait_for_each_other_when_connections_break(place: Folder,
     assert (ended.stdout.strip(), ended.returncode) == ("60", 0), ended.stderr
 
 
+ENDING = """
+import sys, threading, time
+from tidegate.storages.opening import open_storage
+threading.Thread(target=open_storage(sys.argv[1]).look, args=("runs/0",), daemon=True).start()
+time.sleep(1)
+print("the last word", file=sys.stderr)
+"""
+
+
+def test_a_process_that_ends_while_a_thread_waits_for_a_silent_name_node_says_nothing_more(
+    place: Folder, proxy: Proxy
+) -> None:
+    proxy.swallow(b"getFileInfo", count=1000)
+    where = f"hdfs://127.0.0.1:{proxy.port}{place.path}"
+    ended = subprocess.run([sys.executable, "-c", ENDING, where], capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"the last word\n")
+
+
 # --- a writer that is killed ---------------------------------------------------------------------------------
 
 DYING = """

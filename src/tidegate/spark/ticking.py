@@ -65,7 +65,8 @@ class Ticking(Companion):
             try:
                 self.tick()
             except Exception as error:  # noqa: BLE001 (told; a thread that died would leave every request unanswered)
-                self._complain(error)
+                if self._lost_lease() is None:
+                    self._complain(error)
             else:
                 self._complained = False
 

@@ -22,8 +22,13 @@ ResultT = TypeVar("ResultT")
 
 
 def call(act: Callable[[], Coroutine[Any, Any, ResultT]], seconds: float) -> ResultT:
-    """The result of a coroutine. Raises asyncio.TimeoutError when it has been given up."""
-    return asyncio.run_coroutine_threadsafe(_within(act, seconds), _loop()).result()
+    """The result of a coroutine. Raises asyncio.TimeoutError when it has been given up. Ends a daemon thread whose call
+    is canceled because the process ends.
+    """
+    try:
+        return asyncio.run_coroutine_threadsafe(_within(act, seconds), _loop()).result()
+    except CancelledError:
+        raise SystemExit from None
 
 
 async def _within(act: Callable[[], Coroutine[Any, Any, ResultT]], seconds: float) -> ResultT:

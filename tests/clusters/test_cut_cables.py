@@ -43,6 +43,7 @@ def cluster(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "spark.driver.host": first.address,
         "spark.driver.bindAddress": first.address,
         "spark.network.timeout": "8s",
+        "spark.network.timeoutInterval": "2s",
         "spark.executor.heartbeatInterval": "2s",
         "spark.storage.blockManagerHeartbeatTimeoutMs": "8s",
     }

@@ -101,6 +101,13 @@ class StandaloneCluster:
         os.kill(pid, signal.SIGKILL)
         return pid
 
+    def decommission_worker(self) -> int:
+        """Tell the first worker that its machine will soon be taken away; the process id of its executor."""
+        worker = self._processes[1]
+        (executor,) = [each for each in self.executors() if _parent(each) == worker.pid]
+        os.kill(worker.pid, signal.SIGPWR)
+        return executor
+
     def logs(self) -> str:
         """The last lines of each process and executor."""
         lines: list[str] = []
@@ -140,6 +147,7 @@ class StandaloneCluster:
             self._java,
             *_JVM,
             "-Dspark.master.rest.enabled=false",
+            "-Dspark.decommission.enabled=true",
             "-cp",
             f"{self._home}/jars/*",
             f"org.apache.spark.deploy.{main}",

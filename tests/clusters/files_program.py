@@ -11,7 +11,7 @@ from tidegate import FileSink, FileSource, Job
 
 
 def main(checkpoints: str) -> None:
-    job = Job("words", checkpointing_dir=checkpoints, checkpointing_interval=0, lease_timeout="60s", parallelism=2)
+    job = Job("words", checkpointing_dir=checkpoints, checkpointing_interval=0, lease_timeout="240s", parallelism=2)
     lines = job.source("lines", FileSource(f"{checkpoints}-in", format="text", max_files=1, settle=0))
     counts = lines.repartition(2).groupBy("value").count()
     job.query("counts", counts, sinks=[FileSink("files", f"{checkpoints}-out", format="json")], mode="update")

@@ -46,7 +46,7 @@ def test_a_job_is_exact_when_the_cluster_takes_all_idle_executors_and_gives_new_
         "spark.dynamicAllocation.executorIdleTimeout": "2s",
         "spark.dynamicAllocation.shuffleTracking.timeout": "2s",
         "spark.dynamicAllocation.cachedExecutorIdleTimeout": "2s",
-        "spark.dynamicAllocation.schedulerBacklogTimeout": "100ms",
+        "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
     }
 
     def until_none_is_left() -> None:

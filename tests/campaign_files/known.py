@@ -10,7 +10,8 @@ from tests.campaign.drivers import CampaignFailed
 from tests.campaign.footprint import Footprint
 from tests.campaign.places import QUERIES
 from tests.campaign_files.scene import ROWS_PER_FILE
-from tests.support.driver import numbers
+from tests.support.file_reading import lists_back_from
+from tidegate.sources.files.lists import BEGIN, ListPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,13 @@ class Known:
 
     def open(self, query: Footprint) -> set[Version]:
         """What the epochs have that are not done."""
-        return self._in_lists(query, _position(query, query.newest("ledger/done")))
+        return self._in_lists(query, _position(query, query.newest("ledger/done")).logOffset)
 
     def _in_lists(self, query: Footprint, behind: int) -> set[Version]:
         by_file = {(version.path, version.mtime_ns): version for version in self.versions}
         folder = query.folder / "spark" / "sources" / "0"
-        newest = _position(query, query.newest("spark/offsets"))
-        wanted = [number for number in numbers(folder) if behind < number <= newest]
-        found = {file for number in wanted for file in _files_of(folder / str(number))}
+        lists = lists_back_from(folder, _position(query, query.newest("spark/offsets")))
+        found = {file for number, entry in lists if number > behind for file in _files_of(entry)}
         paths = {version.path for version in self.unjudged}
         for path, mtime_ns in found - by_file.keys():
             if path not in paths:
@@ -84,14 +84,13 @@ class Known:
         return {by_file[file] for file in found & by_file.keys()}
 
 
-def _position(query: Footprint, epoch: int) -> int:
-    """The number of the list with which the epoch ends; -1 for none."""
+def _position(query: Footprint, epoch: int) -> ListPosition:
+    """The list with which the epoch ends."""
     try:
-        return int(
-            json.loads((query.folder / "spark" / "offsets" / str(epoch)).read_text().splitlines()[-1])["logOffset"]
-        )
+        found = json.loads((query.folder / "spark" / "offsets" / str(epoch)).read_text().splitlines()[-1])
+        return ListPosition(logOffset=found["logOffset"], digest=found["digest"])
     except (FileNotFoundError, ValueError, IndexError):
-        return -1
+        return BEGIN
 
 
 def _files_of(entry: Path) -> list[tuple[str, int]]:

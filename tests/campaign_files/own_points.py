@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.campaign.places import Places
 from tidegate.sources.files.after_done import Cleaning
+from tidegate.sources.files.lists import ListPosition
 from tidegate.sources.files.log import FileLog
 
 _METHODS: Mapping[str, tuple[type, str]] = {
@@ -32,9 +33,9 @@ def install(places: Places) -> None:
         setattr(owner, method, _passing(getattr(owner, method), _waiting(places), name))
     begin = FileLog.open
 
-    def begun(self: FileLog, reached: int) -> None:
+    def begun(self: FileLog, find_reached: Callable[[], ListPosition]) -> None:
         self.lists_in_a_run = _LISTS_IN_A_RUN
-        begin(self, reached)
+        begin(self, find_reached)
 
     FileLog.open = begun
 

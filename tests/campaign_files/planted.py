@@ -37,10 +37,11 @@ def _index_before_list() -> None:
         return
     write, find = FileLog.write, FileLog.find
 
-    def writes(self: FileLog, number: int, files: Sequence[Listed]) -> ListPosition:
+    def writes(self: FileLog, after: ListPosition, files: Sequence[Listed]) -> ListPosition:
+        number = after.logOffset + 1
         known = {each.path: (stamp_of(each.size or 0, each.mtime_ns), number) for each in files}
         _early(self).write_text(json.dumps({**{name: found for name, (found, *_) in _names(self).items()}, **known}))
-        return write(self, number, files)
+        return write(self, after, files)
 
     def finds(self: FileLog, names: Sequence[str]) -> Mapping[str, Sequence[tuple[int, int]]]:
         found, early = find(self, names), _names(self)

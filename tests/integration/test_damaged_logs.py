@@ -102,7 +102,8 @@ def alter(which: Callable[[Path], Path], old: str, new: str) -> Damage:
 def tear_source_entry(spark_folder: Path) -> None:
     """What a power loss leaves while epoch 2 is being computed: offsets that name a torn entry of the source's log."""
     source = spark_folder / "sources" / "0"
-    (source / "2").write_text((source / "1").read_text().splitlines()[0] + "\n")
+    (newest,) = source.glob("1-*")
+    (source / newest.name.replace("1-", "2-")).write_text(newest.read_text().splitlines()[0] + "\n")
     offsets = (spark_folder / "offsets" / "1").read_text().replace('"logOffset":1', '"logOffset":2')
     (spark_folder / "offsets" / "2").write_text(offsets)
 
@@ -128,7 +129,7 @@ DAMAGES: dict[str, Damage] = {
     "both newest entries are gone": remove(entry("offsets", 1), entry("commits", 1)),
     "an offsets entry is left over": leave_over("offsets", 5),
     "a torn offsets entry is left over": lambda folder: (folder / "offsets" / "2").write_text("v1\n"),
-    "the source's next entry is empty": lambda folder: (folder / "sources" / "0" / "2").write_text(""),
+    "the source's next entry is empty": lambda folder: (folder / "sources" / "0" / f"2-{'0' * 16}").write_text(""),
     "the source's next entry is torn and offsets name it": tear_source_entry,
     "the metadata is gone": remove(lambda folder: folder / "metadata"),
     "the metadata is empty": lambda folder: (folder / "metadata").write_text(""),

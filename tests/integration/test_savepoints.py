@@ -17,14 +17,16 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, Row, error_of, setting, wait_until
 from tests.integration.shelf import ShelfSink
 from tests.jobs.folders import tidegate
+from tests.support.file_reading import lists_back_from
 from tidegate import FileSink, TidegateError, operate
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.spark_log import log_offset, parse_commits, parse_offsets
+from tidegate.core.spark_log import parse_commits, parse_offsets
 from tidegate.operate.beat import JobState, read_beat
 from tidegate.operate.control import Outcome
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
 from tidegate.savepoints.take import RunningJob
+from tidegate.sources.files.reader import position_of
 
 FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
@@ -259,9 +261,8 @@ def read_by(place: Place, spark: Path, epoch: int) -> Counter[str]:
     """The words of the files that were read up to an epoch, by the lists of them: a stop between an entry of that
     log and the epoch's offsets makes one epoch of two files."""
     offsets = parse_offsets((spark / "offsets" / str(epoch)).read_bytes())
-    end = None if offsets is None else log_offset(offsets.positions[0])
-    assert end is not None
-    entries = [spark / "sources" / "0" / str(number) for number in range(end + 1)]
+    assert offsets is not None
+    entries = [file for _, file in lists_back_from(spark / "sources" / "0", position_of(offsets.positions[0] or ""))]
     read = [json.loads(line)["path"] for entry in entries for line in entry.read_text().splitlines()[2:]]
     files = [place.input / path.rpartition("/")[2] for path in read]
     return Counter(json.loads(line)["word"] for file in files for line in file.read_text().splitlines())

@@ -10,7 +10,7 @@ from tests.support.remote_source import RemoteSourceContract
 from tests.support.session import small_session
 from tidegate.sources.files.after_done import Cleaning, DoneReading
 from tidegate.sources.files.globs import FileSelection
-from tidegate.sources.files.lists import Listed
+from tidegate.sources.files.lists import BEGIN, Listed
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.remote_listing import RemoteFiles
 from tidegate.spark.sources.file_systems import closed_files
@@ -55,9 +55,9 @@ class TestFilesFromHdfs(RemoteSourceContract):
         for name in names:
             self.write(name, "some rows")
         log = FileLog(Folder.of(self.folder / "log"), lambda uri: uri, "source files", 100)
-        log.open(-1)
+        log.open(lambda: BEGIN)
         found = {seen.name: seen for seen in self.files(FileSelection(recursive=True)).list()}
-        log.write(0, [Listed(path=name, size=found[name].size, mtime_ns=found[name].mtime_ns) for name in names])
+        log.write(BEGIN, [Listed(path=name, size=found[name].size, mtime_ns=found[name].mtime_ns) for name in names])
         return log
 
     def names_with_hidden(self) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tidegate.sources.base import Begins
 from tidegate.sources.files.listing import Files, SeenFile
+from tidegate.sources.files.lists import BEGIN, ListPosition
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.options import FileOptions
 from tidegate.sources.files.reader import FileReader, Wait
@@ -48,7 +49,21 @@ class FilesReading(SourceReading):
 
     def _opened(self, folder: Path, left_out: dict[str, SeenFile]) -> FileReader:
         log = FileLog(Folder.of(folder), lambda uri: uri, "source files", 100)
-        numbers = [int(file.name) for file in folder.glob("[0-9]*")] if folder.exists() else []
-        log.open(max(numbers, default=-1))
+        log.open(lambda: newest_list(folder))
         options = FileOptions(settle_seconds=0.0)
         return FileReader(options, self._files(), log, "source files", left_out=left_out)
+
+
+def newest_list(folder: Path) -> ListPosition:
+    """The position in which the list with the largest number in a log ends: of a log that has no two of one number."""
+    lists = [file.name.split("-") for file in folder.glob("[0-9]*-*")]
+    found = [ListPosition(logOffset=int(number), digest=digest) for number, digest in lists]
+    return max(found, default=BEGIN, key=lambda position: position.logOffset)
+
+
+def lists_back_from(folder: Path, position: ListPosition) -> Iterator[tuple[int, Path]]:
+    """Number and file of each list to which a position leads, the newest first, as far as they still exist."""
+    while (file := folder / position.name).exists():
+        yield position.logOffset, file
+        follows = json.loads(file.read_text().splitlines()[1]).get("follows", "")
+        position = ListPosition(logOffset=position.logOffset - 1, digest=follows)

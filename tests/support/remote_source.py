@@ -16,6 +16,9 @@ from tidegate import FileSource
 from tidegate.core.errors import TidegateError
 from tidegate.sources.base import Source
 from tidegate.sources.files.globs import FileSelection, split
+from tidegate.sources.files.lists import BEGIN as NO_LIST
+from tidegate.sources.files.lists import Listed
+from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.remote_listing import RemoteFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
@@ -75,6 +78,25 @@ class RemoteSourceContract(SourceContract):
         end = self.listed("0.json", "1.json")
         open_storage(self.source_folder).delete("0.json")
         self.refused("TG-FILE-LOST", "0.json", lambda: self.open_reading().rows(BEGIN, end))
+
+    def test_a_late_list_of_a_driver_that_was_paused_changes_nothing(self) -> None:
+        """No lease holds off a request that is on its way."""
+        folder, made = self.root / self.name / "log", list[FileLog]()
+        for reached in (NO_LIST, NO_LIST):
+            made.append(FileLog(folder, lambda uri: uri, "source files"))
+            made[-1].open(lambda reached=reached: reached)
+        successor, paused = made
+        end = successor.write(NO_LIST, [Listed(path="read", size=1, mtime_ns=1)])
+        paused.write(NO_LIST, [Listed(path="not read", size=1, mtime_ns=1)])
+        again = FileLog(folder, lambda uri: uri, "source files", epochs_kept=1, lists_in_a_run=2)
+        again.open(lambda: end)
+        assert set(again.find(["read", "not read"])) == {"read"}
+        assert [each.path for each in again.files_of(end)] == ["read"]
+        for number in range(3):
+            end = again.write(end, [Listed(path=f"{number}", size=1, mtime_ns=1)])
+            again.settle_down(end)
+        lists = {position.name for position in again.lists_up_to(3)}
+        assert {name for name in open_storage(folder).list("") if name[0].isdigit()} == lists
 
     def test_input_that_was_written_over_with_the_same_size_is_refused_by_name(self) -> None:
         end = self.listed("0.json", "1.json")

@@ -98,6 +98,27 @@ def test_what_a_file_source_found_after_a_lost_entry_goes_aside_with_it() -> Non
     assert plan == [PutAside("spark/sources/0/2", WHOLE), PutAside("spark/sources/0/3.compact", WHOLE)]
 
 
+def list_offsets(number: int, digest: str) -> bytes:
+    return f'v1\n{{"batchWatermarkMs":0,"conf":{{}}}}\n{{"logOffset":{number},"digest":"{digest}"}}'.encode()
+
+
+LIST = b'v1\n{"tidegate":"file-list","format":1,"sha256":""}'
+ONE, OTHER = "1" * 16, "2" * 16
+DECIDED_LIST = Decided(epoch=0, run=1, prepared_digest="d", offsets=list_offsets(0, ONE), commits=commits())
+
+
+def test_of_the_lists_of_one_number_only_the_one_counts_that_the_offsets_name() -> None:
+    named, entries = list_offsets(1, ONE), {f"1-{OTHER}": b"", f"1-{ONE}": LIST, f"2-{OTHER}": LIST}
+    assert plan_recovery(with_sources(named, entries, DECIDED_LIST)) == []
+    assert plan_recovery(with_sources(None, entries, DECIDED_LIST)) == []
+
+
+@pytest.mark.parametrize("entries", [{}, {f"1-{OTHER}": LIST}, {f"1-{ONE}": b"v1\n"}], ids=["no", "other", "torn"])
+def test_offsets_that_name_a_lost_list_go_aside(entries: dict[str, bytes]) -> None:
+    plan = plan_recovery(with_sources(list_offsets(1, ONE), entries, DECIDED_LIST))
+    assert plan == [PutAside("spark/offsets/1", list_offsets(1, ONE))]
+
+
 def test_offsets_that_name_a_lost_entry_of_a_file_source_go_aside() -> None:
     plan = plan_recovery(with_sources(file_offsets(1), {}, DECIDED))
     assert plan == [PutAside("spark/offsets/1", file_offsets(1))]

@@ -7,6 +7,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -21,7 +22,7 @@ from tidegate.sources.files.after_done import Cleaning, DoneReading
 from tidegate.sources.files.choosing import Settling, taken
 from tidegate.sources.files.globs import FileSelection, expression, split
 from tidegate.sources.files.listing import LocalFiles, SeenFile
-from tidegate.sources.files.lists import Listed, decode, encode
+from tidegate.sources.files.lists import BEGIN, Listed, ListPosition, decode, encode
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.names import why_unreadable
 from tidegate.sources.files.options import FileOptions
@@ -32,18 +33,27 @@ from tidegate.storages.schemes import Folder
 MILLISECOND = 1_000_000
 
 
-def log_in(folder: Path, reached: int = -1) -> FileLog:
+def log_in(folder: Path, reached: ListPosition = BEGIN) -> FileLog:
     folder.mkdir(parents=True, exist_ok=True)
     log = FileLog(Folder.of(folder), lambda uri: uri.removeprefix("file:///in/"), "source files", lists_in_a_run=4)
-    log.open(reached)
+    log.open(lambda: reached)
     return log
+
+
+def written(log: FileLog, lists: int) -> list[ListPosition]:
+    """The position behind each list of a few epochs, of which each is done."""
+    ends = [BEGIN]
+    for number in range(lists):
+        ends.append(log.write(ends[-1], listed(f"{number}/a", f"{number}/b")))
+        log.settle_down(ends[-1])
+    return ends[1:]
 
 
 def listed(*names: str) -> list[Listed]:
     return [Listed(path=name, size=len(name), mtime_ns=1) for name in names]
 
 
-def reader_in(folder: Path, root: Path, reached: int = -1, **options: object) -> FileReader:
+def reader_in(folder: Path, root: Path, reached: ListPosition = BEGIN, **options: object) -> FileReader:
     given = FileOptions(**{"settle_seconds": 0.0, **options})  # pyright: ignore[reportArgumentType]
     return FileReader(given, LocalFiles(root, FileSelection()), log_in(folder, reached), "source files")
 
@@ -109,10 +119,7 @@ def test_a_file_that_spark_cannot_open_is_refused_by_name_and_never_passed_over(
 
 def test_names_are_known_over_merges_and_starts_and_the_folder_stays_small(tmp_path: Path):
     log, lists = log_in(tmp_path), 100
-    for number in range(lists):
-        log.write(number, listed(f"{number}/a", f"{number}/b"))
-        log.settle_down(number)
-    again = log_in(tmp_path, lists - 1)
+    again = log_in(tmp_path, written(log, lists)[-1])
     names = [f"{number}/{name}" for number in range(lists) for name in "ab"]
     for each in (log, again):
         assert {name: [number for _, number in found] for name, found in each.find(names).items()} == {
@@ -128,35 +135,95 @@ def test_who_goes_back_to_an_older_position_knows_the_names_of_that_one(
     tmp_path_factory: pytest.TempPathFactory, lists: int, reached: int
 ):
     folder = tmp_path_factory.mktemp("log")
-    log = log_in(folder)
-    for number in range(lists):
-        log.write(number, listed(f"{number}"))
-        log.settle_down(number)
-    reached = min(reached, lists) - 1
-    back = log_in(folder, reached)
-    assert sorted(map(int, back.find([str(number) for number in range(lists)]))) == list(range(reached + 1))
-    back.write(reached + 1, listed("another timeline"))
-    again = log_in(folder, reached + 1)
-    assert set(again.find([*map(str, range(lists)), "another timeline"])) == {
-        *map(str, range(reached + 1)),
-        "another timeline",
-    }
+    ends = [BEGIN, *written(log_in(folder), lists)]
+    reached = min(reached, lists)
+    back = log_in(folder, ends[reached])
+    names = [f"{number}/a" for number in range(lists)]
+    assert sorted(back.find(names)) == sorted(names[:reached])
+    end = back.write(ends[reached], listed("another timeline"))
+    assert set(log_in(folder, end).find([*names, "another timeline"])) == {*names[:reached], "another timeline"}
 
 
 def test_a_list_that_is_missing_is_an_error_and_not_a_file_that_was_never_read(tmp_path: Path):
-    log = log_in(tmp_path)
-    for number in range(3):
-        log.write(number, listed(str(number)))
-    (tmp_path / "1").unlink()
+    ends = written(log_in(tmp_path), 3)
+    (tmp_path / ends[1].name).unlink()
     with pytest.raises(TidegateError, match="TG-RECORD-CORRUPT"):
-        log_in(tmp_path, 2)
+        log_in(tmp_path, ends[2])
+
+
+@pytest.mark.parametrize("spoil", [lambda data: data[:-1], lambda data: data + b"\n"], ids=["cut", "longer"])
+def test_a_list_with_other_bytes_than_its_name_says_is_an_error(tmp_path: Path, spoil: Callable[[bytes], bytes]):
+    ends = written(log_in(tmp_path), 3)
+    file = tmp_path / ends[1].name
+    file.write_bytes(spoil(file.read_bytes()))
+    with pytest.raises(TidegateError, match="TG-RECORD-CORRUPT") as raised:
+        log_in(tmp_path, ends[2])
+    assert ends[1].name in (raised.value.where or "")
+
+
+def test_a_late_list_of_a_driver_that_was_paused_changes_nothing(tmp_path: Path):
+    paused, successor = log_in(tmp_path), log_in(tmp_path)
+    first = successor.write(BEGIN, listed("read by the successor"))
+    paused.write(BEGIN, listed("read by nobody"))
+    assert [each.path for each in successor.files_of(first)] == ["read by the successor"]
+    again = log_in(tmp_path, first)
+    assert set(again.find(["read by the successor", "read by nobody"])) == {"read by the successor"}
+    assert [each.path for each in again.files_of(first)] == ["read by the successor"]
+    again.lists_in_a_run = 1
+    again.settle_down(first)
+    assert set(again.find(["read by the successor", "read by nobody"])) == {"read by the successor"}
+
+
+def test_the_same_files_planned_by_two_drivers_are_two_lists(tmp_path: Path):
+    """A late removal of one of them must not hit the other."""
+    one, two = log_in(tmp_path), log_in(tmp_path)
+    assert one.write(BEGIN, listed("a")).name != two.write(BEGIN, listed("a")).name
+
+
+def test_a_driver_that_was_paused_while_it_opened_the_log_removes_no_file_of_its_successor(tmp_path: Path):
+    start = written(log_in(tmp_path), 6)[3]  # of a copy of the folder that holds more than the epoch that was restored
+    ends = [start]
+
+    def resume_late() -> ListPosition:
+        successor = log_in(tmp_path, start)
+        for number in range(40):
+            ends.append(successor.write(ends[-1], listed(f"new {number}")))
+            successor.settle_down(ends[-1])
+        return start
+
+    log = FileLog(Folder.of(tmp_path), lambda uri: uri, "source files", lists_in_a_run=4)
+    with suppress(TidegateError, FileNotFoundError):  # what it has seen may be gone
+        log.open(resume_late)
+    again = log_in(tmp_path, ends[-1])
+    names = [f"new {number}" for number in range(40)]
+    assert set(again.find(["0/a", "3/a", "4/a", "5/a", *names])) == {"0/a", "3/a", *names}
+
+
+def test_a_list_to_which_no_position_leads_goes_when_a_later_epoch_is_done(tmp_path: Path):
+    log_in(tmp_path).write(BEGIN, listed("read by nobody"))
+    (unused,) = tmp_path.glob("[0-9]*-*")
+    log = log_in(tmp_path)
+    log.epochs_kept = 2
+    end = log.write(BEGIN, listed("a"))
+    log.settle_down(end)
+    assert unused.exists(), "who planned it may be about to record it"
+    for name in "bc":
+        end = log.write(end, listed(name))
+        log.settle_down(end)
+    assert not unused.exists()
+    assert len(log_in(tmp_path, end).lists_up_to(2)) == 3
+
+
+def test_a_driver_whose_list_did_not_count_puts_nothing_into_the_index(tmp_path: Path):
+    successor, paused = log_in(tmp_path), log_in(tmp_path)
+    paused.lists_in_a_run = 1
+    paused.write(BEGIN, listed("read by nobody"))
+    paused.settle_down(successor.write(BEGIN, listed("a")))
+    assert not list(tmp_path.glob("index/*"))
 
 
 def test_an_altered_run_is_an_error_that_names_it(tmp_path: Path):
-    log = log_in(tmp_path)
-    for number in range(4):
-        log.write(number, listed(str(number)))
-    log.settle_down(3)
+    written(log_in(tmp_path), 4)
     (run,) = (tmp_path / "index").iterdir()
     data = bytearray(run.read_bytes())
     data[200] ^= 1
@@ -168,9 +235,9 @@ def test_an_altered_run_is_an_error_that_names_it(tmp_path: Path):
 
 def test_an_empty_run_is_an_error_that_names_it(tmp_path: Path):
     (tmp_path / "index").mkdir()
-    (tmp_path / "index" / "0-3").touch()
+    (tmp_path / "index" / "0-3.0a").touch()
     with pytest.raises(TidegateError, match="TG-RECORD-CORRUPT"):
-        open_run(Folder.of(tmp_path), "0-3")
+        open_run(Folder.of(tmp_path), "0-3.0a")
 
 
 def test_what_spark_s_own_source_has_read_is_known(tmp_path: Path):
@@ -183,12 +250,19 @@ def test_what_spark_s_own_source_has_read_is_known(tmp_path: Path):
     for number in (10, 11, 12):
         entry(str(number), number)
     names = [f"{number}.json" for number in range(13)]
-    log_in(tmp_path, 11)
-    log = log_in(tmp_path, 11)  # again after a kill
+    of_spark = ListPosition(logOffset=11)
+    log_in(tmp_path, of_spark)
+    log = log_in(tmp_path, of_spark)  # again after a kill
     assert sorted(log.find(names)) == sorted(names[:12])
-    assert log.files_of(11) == [Listed(path="11.json", mtime_ns=1011 * MILLISECOND)]
-    log.write(12, listed("new.json"))
-    assert set(log_in(tmp_path, 12).find([*names, "new.json"])) == {*names[:12], "new.json"}
+    assert log.files_of(of_spark) == [Listed(path="11.json", mtime_ns=1011 * MILLISECOND)]
+    assert log.between(ListPosition(logOffset=9), of_spark) == [ListPosition(logOffset=10), of_spark]
+    end = log.write(of_spark, listed("new.json"))
+    assert set(log_in(tmp_path, end).find([*names, "new.json"])) == {*names[:12], "new.json"}
+    for number in range(20):
+        end = log.write(end, listed(f"{number}"))
+        log.settle_down(end)
+    assert [path.name for path in tmp_path.glob("[0-9]*") if "-" not in path.name] == []
+    assert set(log_in(tmp_path, end).find([*names, "new.json", "19"])) == {*names[:12], "new.json", "19"}
 
 
 # --- which files -------------------------------------------------------------------------------------------
@@ -329,9 +403,10 @@ def test_a_file_goes_behind_the_slowest_reading_and_never_another_of_its_name(tm
         (root / name).write_text(name)
         os.utime(root / name, ns=(1, 1))
     logs = log_in(tmp_path / "one"), log_in(tmp_path / "two")
-    for number, name in enumerate("abc"):
-        logs[0].write(number, listed(name))
-    logs[1].write(0, listed("a", "b"))
+    end = BEGIN
+    for name in "abc":
+        end = logs[0].write(end, listed(name))
+    logs[1].write(BEGIN, listed("a", "b"))
     cleaning = Cleaning(LocalFiles(root, FileSelection()), None, "source files")
     cleaning.clean([DoneReading(logs[0], 2), DoneReading(logs[1], -1)])
     assert sorted(path.name for path in root.iterdir()) == ["a", "b", "c"]
@@ -348,7 +423,7 @@ def test_a_file_is_moved_below_the_archive_and_over_no_other(tmp_path: Path):
     (root / "day=1" / "a").write_text("x")
     os.utime(root / "day=1" / "a", ns=(1, 1))
     log = log_in(tmp_path / "log")
-    log.write(0, [Listed(path="day=1/a", size=1, mtime_ns=1)])
+    log.write(BEGIN, [Listed(path="day=1/a", size=1, mtime_ns=1)])
     Cleaning(LocalFiles(root, FileSelection()), str(archive), "source files").clean([DoneReading(log, 0)])
     assert not list((root / "day=1").iterdir())
     assert {path.name: path.read_text() for path in (archive / "day=1").iterdir()} == {
@@ -378,7 +453,7 @@ def test_a_file_that_replaces_a_done_one_while_that_goes_is_not_lost(
     root = tmp_path / "in"
     root.mkdir()
     log = log_in(tmp_path / "log")
-    log.write(0, listed("a"))
+    log.write(BEGIN, listed("a"))
 
     def put(text: str) -> None:
         (tmp_path / "new").write_text(text)
@@ -403,7 +478,7 @@ def test_what_a_killed_process_has_hidden_goes_or_comes_back_at_the_next_start(
     root = tmp_path / "in"
     root.mkdir()
     log = log_in(tmp_path / "log")
-    log.write(0, listed("a"))
+    log.write(BEGIN, listed("a"))
     (root / "a").write_text("a")
     os.utime(root / "a", ns=(1, 1))
 
@@ -427,10 +502,10 @@ def test_a_million_names_that_were_read_cost_a_search_and_no_reading_in(tmp_path
     """A thousand names are asked at once. What counts is memory and calls: both grow with them, not with the index."""
     halves = np.random.default_rng(seed=1).integers(0, 1 << 63, (3, 1_000_000), np.uint64)
     order = np.argsort(halves[0])
-    run = ListRun(0, 9, halves[0][order], halves[1], halves[2], np.zeros(1_000_000, np.uint32))
+    run = ListRun("0-9.0a", 0, 9, halves[0][order], halves[1], halves[2], np.zeros(1_000_000, np.uint32))
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / run.name).write_bytes(run.to_bytes())
-    log = log_in(tmp_path, 9)
+    log = log_in(tmp_path, ListPosition(logOffset=9, digest="0" * 16))
     names = [f"new-{name}" for name in range(1_000)]
     calls = 0
 

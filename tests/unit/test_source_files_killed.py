@@ -18,6 +18,7 @@ import pytest
 from tidegate import TidegateError
 from tidegate.sources.files.globs import FileSelection
 from tidegate.sources.files.listing import LocalFiles
+from tidegate.sources.files.lists import BEGIN
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.options import FileOptions
 from tidegate.sources.files.reader import FileReader, position_of
@@ -103,7 +104,7 @@ class Life:
         newest = self.offsets[-1] if self.offsets else None
         committed = newest if newest is not None and self.commits == len(self.offsets) else None
         log = FileLog(Folder.of(self.folder / "log"), lambda uri: uri, "source", epochs_kept=3, lists_in_a_run=4)
-        log.open(-1 if newest is None else position_of(newest).logOffset)
+        log.open(lambda: BEGIN if newest is None else position_of(newest))
         options = FileOptions(settle_seconds=0, max_files=self.chance.randrange(1, 4))
         reader = FileReader(options, LocalFiles(self.root, FileSelection()), log, "source", committed=committed)
         reader.catch_up()
@@ -125,7 +126,7 @@ class Life:
 
     def compute(self, reader: FileReader, log: FileLog) -> bool:
         start, end = (self.offsets[-2] if len(self.offsets) > 1 else None), self.offsets[-1]
-        wanted = [each.path for each in log.files_of(position_of(end).logOffset)]
+        wanted = [each.path for each in log.files_of(position_of(end))]
         gone = [name for name in wanted if name in self.taken_away]
         try:
             paths = reader.batch(start, end)
@@ -140,7 +141,7 @@ class Life:
         for name in names:
             self.read[name] = self.read.get(name, 0) + 1
         self.commits += 1
-        log.settle_down(position_of(end).logOffset)
+        log.settle_down(position_of(end))
         return self.chance.random() >= 0.1
 
 

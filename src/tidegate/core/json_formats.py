@@ -121,19 +121,33 @@ class RecordFormat(Generic[ValueT]):
 
 @dataclass(frozen=True, slots=True)
 class ListFormat(Generic[ValueT]):
-    """JSON values, one a line, below a JSON object with the name, the version and the SHA-256 of these lines."""
+    """JSON values, one a line, below a JSON object with the name, the version and the SHA-256 of these lines.
+
+    The object also has the name of the list that this one follows, and a token by which lists with equal values differ.
+    """
 
     holds: type[ValueT]
     name: str
     version: int
 
-    def encode(self, values: Sequence[ValueT]) -> bytes:
+    def encode(self, values: Sequence[ValueT], *, follows: str = "", token: str = "") -> bytes:
         body = b"\n".join(msgspec.json.encode(each) for each in values)
-        header = msgspec.json.encode(_ListHeader(tidegate=self.name, format=self.version, sha256=sha256(body)))
-        return b"\n".join([header, *([body] if values else [])])
+        header = _ListHeader(tidegate=self.name, format=self.version, sha256=sha256(body), follows=follows, token=token)
+        return b"\n".join([msgspec.json.encode(header), *([body] if values else [])])
 
     def decode(self, data: bytes) -> list[ValueT]:
         """Raises `Unreadable`."""
+        header, body = self._opened(data)
+        _demand_checksum(header.sha256, sha256(body), len(body))
+        return [
+            parsed(each, self.holds, f"the fields of a line of `{self.name}`") for each in body.split(b"\n") if each
+        ]
+
+    def follows(self, data: bytes) -> str:
+        """What `encode` was given as `follows`. Raises `Unreadable`; the values are not looked at."""
+        return self._opened(data)[0].follows
+
+    def _opened(self, data: bytes) -> tuple[_ListHeader, bytes]:
         line, _, body = data.partition(b"\n")
         try:
             header = parsed(line, _ListHeader)
@@ -141,16 +155,15 @@ class ListFormat(Generic[ValueT]):
             raise Unreadable(Flaw.OTHER_FORMAT, f"the header of a `{self.name}`", _beginning(line)) from None
         _demand_known(header.format, self.version)
         _demand_name(header.tidegate, self.name)
-        _demand_checksum(header.sha256, sha256(body), len(body))
-        return [
-            parsed(each, self.holds, f"the fields of a line of `{self.name}`") for each in body.split(b"\n") if each
-        ]
+        return header, body
 
 
-class _ListHeader(msgspec.Struct, frozen=True, kw_only=True):
+class _ListHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tidegate: str
     format: int
     sha256: str
+    follows: str = ""
+    token: str = ""
 
 
 _VERSION = re.compile("[1-9][0-9]{0,8}")

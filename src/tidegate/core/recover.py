@@ -79,13 +79,9 @@ from tidegate.core.recovery_plan import (
     due_epoch,
     plan_recovery,
     position_of,
-    source_entry,
     source_log,
 )
-from tidegate.core.spark_log import (
-    log_offset,
-    parse_offsets,
-)
+from tidegate.core.spark_log import log_offset, parse_offsets, source_entry
 from tidegate.core.states import AT_RECOVERY, FINISHING, EpochState, epoch_state
 
 

@@ -12,10 +12,13 @@ from tidegate.core.records import Decided
 from tidegate.core.spark_log import (
     OffsetsEntry,
     goes_back,
+    is_entry_of_spark,
     is_whole_source_entry,
+    list_name,
     log_offset,
     parse_commits,
     parse_offsets,
+    source_entry,
     with_watermark,
 )
 
@@ -48,7 +51,7 @@ def plan_recovery(found: FoundLog) -> list[RecoveryStep]:
         PutAside(f"{source_log(source)}/{name}", data)
         for source, first in broken.items()
         for name, data in found.sources[source].items()
-        if (number := source_entry(name)) is not None and number >= first
+        if is_entry_of_spark(name) and (source_entry(name) or 0) >= first
     )
     newest = found.decided.get(found.newest)
     if newest is not None and (found.newest + 1 not in offsets or found.newest + 1 in beyond):
@@ -134,13 +137,19 @@ def _broken_sources(found: FoundLog) -> dict[int, int]:
 
     Spark does not sync these entries, and refuses to start without them. Entries below it were made durable with the
     decided epoch that names them. Entries above it list files that were found later; they are set aside too, and Spark
-    lists the files again.
+    lists the files again. Of tidegate's lists only the one counts that a position names: no other is ever read.
     """
     broken: dict[int, int] = {}
     following = parse_offsets(found.log[OFFSETS].get(found.newest + 1))
     for source, entries in found.sources.items():
-        numbered = {number: data for name, data in entries.items() if (number := source_entry(name)) is not None}
-        named = log_offset(position_of(following, source))
+        position = position_of(following, source)
+        named, own_list = log_offset(position), list_name(position)
+        numbered = {
+            number: data
+            for name, data in entries.items()
+            if (number := source_entry(name)) is not None
+            and (is_entry_of_spark(name) if own_list is None else name == own_list)
+        }
         newest = max([-1 if named is None else named, *numbered])
         for number in range(_decided_log_offset(found, source) + 1, newest + 1):
             if number not in numbered or not is_whole_source_entry(numbered[number]):
@@ -164,12 +173,6 @@ def position_of(offsets: OffsetsEntry | None, source: int) -> str | None:
 def source_log(source: int) -> str:
     """The folder in which Spark keeps the log of a source."""
     return f"{SOURCES}/{source}"
-
-
-def source_entry(name: str) -> int | None:
-    """The number of an entry of a source's own log: `7`, or `9.compact` after Spark has merged older ones."""
-    number = name.removesuffix(".compact")
-    return int(number) if number.isdigit() else None
 
 
 def due_epoch(newest: Decided) -> list[RecoveryStep]:

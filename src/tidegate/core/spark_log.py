@@ -8,6 +8,7 @@ Spark itself accepts a commits entry that was cut after its version line and sto
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import msgspec
@@ -118,6 +119,35 @@ def log_offset(position: str | None) -> int | None:
             return None
 
 
+def list_name(position: str | None) -> str | None:
+    """The name of the list of files in which a position of tidegate's file source ends; None for other sources."""
+    value = None if position is None else _decode(position)
+    match value:
+        case {"logOffset": int(number), "digest": str(digest)}:
+            return named_list(number, digest)
+        case _:
+            return None
+
+
+def named_list(number: int, digest: str) -> str:
+    """The name of a list of files in a source's own log: no two lists have the same one."""
+    return f"{number}-{digest}"
+
+
+def source_entry(name: str) -> int | None:
+    """The number of an entry of a source's own log; None for another file.
+
+    Spark's own: `7`, or `9.compact` after Spark has merged older ones. Tidegate's: `7-<digest>`.
+    """
+    found = _SOURCE_ENTRY.fullmatch(name)
+    return None if found is None else int(found[1])
+
+
+def is_entry_of_spark(name: str) -> bool:
+    """True if Spark's own file source names an entry of its log so."""
+    return source_entry(name) is not None and "-" not in name
+
+
 def is_whole_source_entry(data: bytes) -> bool:
     """True if an entry below `sources/` is complete: a version line, then one JSON value on each line.
 
@@ -194,6 +224,9 @@ def _json_object(line: str) -> dict[str, Any] | None:
         return parsed(line, dict[str, Any])
     except Unreadable:
         return None
+
+
+_SOURCE_ENTRY = re.compile(r"(\d+)(?:\.compact|-[0-9a-f]{16})?")
 
 
 def _is_position(line: str) -> bool:

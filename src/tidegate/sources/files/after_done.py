@@ -44,11 +44,11 @@ class Cleaning:
         """
         for reading in readings:
             through = self._gone_through.setdefault(str(reading.log.folder), set())
-            for number in reading.log.lists_up_to(reading.number):
-                if number not in through:
-                    for listed in self._free(reading.log.files_of(number), readings):
+            for position in reading.log.lists_up_to(reading.number):
+                if position.logOffset not in through:
+                    for listed in self._free(reading.log.files_of(position), readings):
                         self._let_go(listed)
-                    through.add(number)
+                    through.add(position.logOffset)
 
     def is_needed(self, log: FileLog, number: int) -> bool:
         """True if the list may have files that are still to be removed."""

@@ -1,9 +1,10 @@
 """The list of an epoch: the files that the epoch reads, each with its size and time when the list was written.
 
-A list is an entry of the source's log in Spark's checkpoint, `sources/<place>/<number>`. It has the format of Spark's
-own entries, so recovery and savepoints treat both in the same way: the line `v1`, then one JSON value a line. The first
-value describes the list: its format, and the SHA-256 of all lines after it. Entries that Spark's own file source has
-written can be read, too.
+A list is an entry of the source's log in Spark's checkpoint, `sources/<place>/<number>-<digest>`. It has the format of
+Spark's own entries, so recovery and savepoints treat both in the same way: the line `v1`, then one JSON value a line.
+The first value describes the list: its format, the SHA-256 of all lines after it, the digest of the list before it, and
+a random token. So no two lists have the same name, and a list leads to all older ones. Entries that Spark's own file
+source has written can be read, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from tidegate.core.digests import sha256
 from tidegate.core.json_formats import Flaw, ListFormat, Unreadable, parsed
+from tidegate.core.spark_log import named_list
 from tidegate.sources.files.listing import SeenFile
 
 FORMAT = 1
@@ -43,7 +45,7 @@ class ListPosition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The position where an epoch ends: the number of its list, and the digest of that list. Spark's offsets hold it as
     JSON.
 
-    In a position of Spark's own file source the digest is empty.
+    In a position of Spark's own file source the digest is empty. The number of `BEGIN` is -1.
     """
 
     logOffset: int  # noqa: N815 (Spark's name)
@@ -52,6 +54,19 @@ class ListPosition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def to_text(self) -> str:
         return msgspec.json.encode(self).decode()
 
+    @property
+    def is_of_spark(self) -> bool:
+        return not self.digest
+
+    @property
+    def name(self) -> str:
+        """The name of the list."""
+        return str(self.logOffset) if self.is_of_spark else named_list(self.logOffset, self.digest)
+
+
+BEGIN = ListPosition(logOffset=-1)
+"""Before the first list."""
+
 
 class _OfSpark(msgspec.Struct, frozen=True, kw_only=True):
     path: str
@@ -59,9 +74,11 @@ class _OfSpark(msgspec.Struct, frozen=True, kw_only=True):
     batchId: int  # noqa: N815 (Spark's name)
 
 
-def encode(files: Sequence[Listed]) -> bytes:
-    """The list as the bytes of its log entry."""
-    return b"\n".join([_VERSION, _FORMAT.encode(files)])
+def encode(files: Sequence[Listed], *, follows: str = "", token: str = "") -> bytes:
+    """The list as the bytes of its log entry. `follows`: the digest of the list before it; empty behind none of
+    tidegate's.
+    """
+    return b"\n".join([_VERSION, _FORMAT.encode(files, follows=follows, token=token)])
 
 
 def digest_of(data: bytes) -> str:
@@ -69,24 +86,30 @@ def digest_of(data: bytes) -> str:
     return sha256(data)[:16]
 
 
-def is_of_spark(data: bytes) -> bool:
-    """True if Spark's own file source has written this entry."""
-    _, _, rest = data.partition(b"\n")
-    return b'"tidegate"' not in rest.partition(b"\n")[0]
-
-
 def decode(data: bytes, where: str) -> list[Listed]:
     """The files of a list that tidegate wrote. `where`: the file's path for errors.
 
     Raises RECORD_CORRUPT if the list is damaged, RECORD_NEWER if a newer release wrote it.
     """
-    version, _, rest = data.partition(b"\n")
     try:
-        if version != _VERSION:
-            raise Unreadable(Flaw.OTHER_FORMAT, "a list of files of tidegate", repr(data[:80]))
-        return _FORMAT.decode(rest)
+        return _FORMAT.decode(_below_version(data))
     except Unreadable as flaw:
         raise flaw.error(where, _NEXT_STEP) from None
+
+
+def followed_by(data: bytes, where: str) -> str:
+    """The digest of the list that this one, which tidegate wrote, follows. Errors as of `decode`."""
+    try:
+        return _FORMAT.follows(_below_version(data))
+    except Unreadable as flaw:
+        raise flaw.error(where, _NEXT_STEP) from None
+
+
+def _below_version(data: bytes) -> bytes:
+    version, _, rest = data.partition(b"\n")
+    if version != _VERSION:
+        raise Unreadable(Flaw.OTHER_FORMAT, "a list of files of tidegate", repr(data[:80]))
+    return rest
 
 
 def decode_of_spark(data: bytes, name_of: Callable[[str], str], where: str) -> list[tuple[int, Listed]]:

@@ -20,7 +20,7 @@ from tidegate.core.spark_log import same_position
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.sources.files.choosing import Settling, taken
 from tidegate.sources.files.listing import Files, FileStamp, SeenFile
-from tidegate.sources.files.lists import Listed, ListPosition
+from tidegate.sources.files.lists import BEGIN, Listed, ListPosition
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.losses import GONE, fault_of, lost, lost_meanwhile, some_names
 from tidegate.sources.files.names import shown, why_unreadable
@@ -71,7 +71,7 @@ class FileReader:
     _given: tuple[str, int] | None = None
     _target: set[str] | None = None
     _target_until: float = 0.0
-    _fresh: tuple[int, list[Listed]] | None = None
+    _fresh: tuple[ListPosition, list[Listed]] | None = None
     """The list that was made last, whose files have been looked at since."""
     _reading: list[tuple[Listed, FileStamp | None]] = field(default_factory=list[tuple[Listed, FileStamp | None]])
 
@@ -97,11 +97,10 @@ class FileReader:
         waiting += unfinished
         listed = self._listed(chosen)
         if listed:
-            number = position_of(start).logOffset + 1 if start is not None else 0
-            position = self.log.write(number, listed).to_text()
-            self._fresh = number, listed
-            self._given = position, sum(each.size or 0 for each in listed)
-            return position
+            end = self.log.write(BEGIN if start is None else position_of(start), listed)
+            self._fresh = end, listed
+            self._given = end.to_text(), sum(each.size or 0 for each in listed)
+            return end.to_text()
         pause = max(_IDLE_SECONDS, _IDLE_BY_LISTING * (self.clock() - now))
         if self._awaits([*waiting, *chosen]):
             return Wait(pause)
@@ -244,15 +243,12 @@ class FileReader:
         self._reading = []
         if same_position(end, self.committed):
             return []
-        first = -1 if start is None else position_of(start).logOffset
-        position = position_of(end)
         wanted: list[Listed] = []
-        for number in range(first + 1, position.logOffset + 1):
-            if self._fresh is not None and self._fresh[0] == number:
+        for position in self.log.between(BEGIN if start is None else position_of(start), position_of(end)):
+            if self._fresh is not None and self._fresh[0] == position:
                 wanted.extend(self._fresh[1])
             else:
-                digest = position.digest if number == position.logOffset else ""
-                wanted.extend(self._still_there(self.log.files_of(number, digest)))
+                wanted.extend(self._still_there(self.log.files_of(position)))
         self._reading = [(each, self.files.mark(each.path)) for each in wanted]
         return [self.files.path(each.path) for each in wanted]
 

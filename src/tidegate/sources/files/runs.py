@@ -1,9 +1,10 @@
 """A run of the index: the files of many lists as hashes, in one sorted file that is never changed.
 
-    index/<first>-<last>   a header line with a checksum, then columns: the two halves of the hash of each path (the
-                           file is sorted by them), a stamp of size and time, and the number of the list
+    index/<first>-<last>.<token>   a header line with a checksum, then columns: the two halves of the hash of each path
+                                   (the file is sorted by them), a stamp of size and time, and the number of the list
 
-Runs are mapped into memory, so only the parts that are searched use memory. 28 bytes a file.
+The token is random, so no two runs have the same name. Runs are mapped into memory, so only the parts that are searched
+use memory. 28 bytes a file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -57,18 +59,17 @@ def stamp_of(size: int, mtime_ns: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ListRun:
-    """The index entries of the lists with the numbers `first` to `last`, sorted by the hash of the path."""
+    """The index entries of the lists with the numbers `first` to `last`, sorted by the hash of the path. `name`: of the
+    run's file; no other run ever has it.
+    """
 
+    name: str
     first: int
     last: int
     highs: Unsigned
     lows: Unsigned
     stamps: Unsigned
     numbers: npt.NDArray[np.uint32]
-
-    @property
-    def name(self) -> str:
-        return run_name(self.first, self.last)
 
     def __len__(self) -> int:
         return len(self.highs)
@@ -91,7 +92,7 @@ class ListRun:
     def up_to(self, last: int) -> ListRun:
         """The run without the entries of lists after number `last`."""
         kept = self.numbers <= last
-        return ListRun(self.first, last, self.highs[kept], self.lows[kept], self.stamps[kept], self.numbers[kept])
+        return _new(self.first, last, self.highs[kept], self.lows[kept], self.stamps[kept], self.numbers[kept])
 
     def to_bytes(self) -> bytes:
         columns = (self.highs, self.lows, self.stamps, self.numbers)
@@ -149,11 +150,7 @@ def open_run(log: Folder, name: str) -> ListRun:
             where, "put the file back from a copy; do not delete it: it says which files were read"
         ) from None
     highs, lows, stamps = (np.frombuffer(data, np.uint64, count, _BEGIN + index * 8 * count) for index in range(3))
-    return ListRun(first, last, highs, lows, stamps, np.frombuffer(data, np.uint32, count, _BEGIN + 24 * count))
-
-
-def run_name(first: int, last: int) -> str:
-    return f"{first}-{last}"
+    return ListRun(name, first, last, highs, lows, stamps, np.frombuffer(data, np.uint32, count, _BEGIN + 24 * count))
 
 
 def parsed_name(name: str) -> tuple[int, int] | None:
@@ -166,7 +163,13 @@ def _sorted(
     first: int, last: int, highs: Unsigned, lows: Unsigned, stamps: Unsigned, numbers: npt.NDArray[np.uint32]
 ) -> ListRun:
     order = np.lexsort((lows, highs))
-    return ListRun(first, last, highs[order], lows[order], stamps[order], numbers[order])
+    return _new(first, last, highs[order], lows[order], stamps[order], numbers[order])
+
+
+def _new(
+    first: int, last: int, highs: Unsigned, lows: Unsigned, stamps: Unsigned, numbers: npt.NDArray[np.uint32]
+) -> ListRun:
+    return ListRun(f"{first}-{last}.{token_hex(8)}", first, last, highs, lows, stamps, numbers)
 
 
 _HEADER = HeaderLine("file-index", 1)
@@ -175,4 +178,4 @@ _ROW_BYTES = 28
 _PADDING = b" " * (_BEGIN - len(_HEADER.above(b"")))
 _HALVES = struct.Struct("<QQ")
 _SIZE_AND_TIME = struct.Struct("<qq")
-_NAME = re.compile(r"(0|[1-9]\d*)-(0|[1-9]\d*)")
+_NAME = re.compile(r"(0|[1-9]\d*)-(0|[1-9]\d*)\.[0-9a-f]+")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from tidegate.core.levels import Level
 from tidegate.core.spark_log import parse_offsets
 from tidegate.sources.files.after_done import Cleaning, DoneReading
 from tidegate.sources.files.listing import SeenFile
+from tidegate.sources.files.lists import BEGIN
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.options import KEEP, FileOptions
 from tidegate.sources.files.place import FilesPlace
@@ -113,12 +114,10 @@ class OpenedFiles(OpenedSource):
         """
         try:
             self._let_go()
-            readings = self._readings.get(reader, [])
-            for each in readings:
-                committed = position_of(position).logOffset if len(readings) == 1 else each.committed()
+            for each in self._readings.get(reader, []):
                 log, cleaning = each.reader.log, self._cleaning
                 needed = (lambda _number: False) if cleaning is None else partial(cleaning.is_needed, log)
-                log.settle_down(committed, needed)
+                log.settle_down(position_of(position), needed)
         except (TidegateError, OSError) as error:
             _LOG.warning("%s: the index of files is not put together (%s)", self._ground.where, error)
 
@@ -146,14 +145,14 @@ class OpenedFiles(OpenedSource):
 
     def _reader(self, place: FilesPlace, where: str, tempo: Tempo, number: int) -> FileReader:
         log = FileLog(tempo.log / SOURCES / str(number), place.name_of, where, self._ground.epochs_kept)
-        newest, committed = _logged(tempo.log, number)
-        log.open(-1 if newest is None else position_of(newest).logOffset)
+        logged = cache(lambda: _logged(tempo.log, number))
+        log.open(lambda: BEGIN if (newest := logged()[0]) is None else position_of(newest))
         return FileReader(
             options=self._source.options(where),
             files=place.files(),
             log=log,
             where=where,
-            committed=committed,
+            committed=logged()[1],
             left_out=self._left_out,
             names_in=encoding_of_names(self._ground.session),
             pace=Pace.first(tempo.aim_seconds, tempo.timeout_seconds),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +16,7 @@ from tidegate.core.records import Committable, Evidence, Outcome
 from tidegate.sinks.files.sink import FileSink
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
-from tidegate.storages.s3 import target_files
+from tidegate.storages.s3 import connection, copies, target_files
 from tidegate.storages.s3.target_files import DIGEST
 from tidegate.storages.schemes import Folder
 from tidegate.storages.target_files import TargetFiles
@@ -84,14 +85,43 @@ class TestFilesOnS3(RemoteFilesContract):
         assert len(visible(self.target)) > 2
         self.target_has(rows_from(0, 5_000))
 
-    @pytest.mark.parametrize("fate", UNANSWERED, ids=lambda each: each.name)
-    def test_a_copy_whose_answer_is_lost_is_looked_at(self, fate: Fate) -> None:
+    @pytest.mark.parametrize("fate", [*UNANSWERED, Fate.LATE], ids=lambda each: each.name)
+    def test_a_copy_whose_answer_is_lost_is_looked_for_and_sent_again_only_if_it_is_not_there(self, fate: Fate) -> None:
+        """Each copy that is sent again may land when the file has been compacted already."""
+        is_made = fate in (Fate.LOSE_ANSWER, Fate.FAIL_AFTER, Fate.LATE)
         sink, committables = self.claimed()
         with self.faults() as faults:
             faults.next(fate, "PUT")
             self.all_taken(sink.commit(committables))
-            assert faults.seen["PUT"] == 3
+            assert faults.seen["PUT"] == (2 if is_made else 3)
         self.target_has(rows_from(0, 2), rows_from(1, 2))
+
+    def test_few_copies_of_a_file_are_under_way_at_once(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(connection, "PATIENCE_SECONDS", 4.0)
+        monkeypatch.setattr(connection, "FIRST_PATIENCE_SECONDS", 4.0)
+        monkeypatch.setattr(copies, "SECONDS", 0.3)
+        sink, committables = self.claimed(tasks=1)
+        with self.faults() as faults:
+            faults.each(lambda method: Fate.LOSE_REQUEST if method == "PUT" else Fate.PASS)
+            assert [answer.outcome for answer in sink.commit(committables)] == [Outcome.RETRY]
+            assert faults.seen["PUT"] == copies.AT_MOST
+            assert [record.__dict__["event"] for record in caplog.records] == ["CopySentAgain"] * (copies.AT_MOST - 1)
+
+    def test_a_copy_that_got_no_answer_in_time_is_looked_for_before_the_next_try(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.1)
+        sink, committables = self.claimed(tasks=1)
+        with self.faults() as faults:
+            faults.next(Fate.LATE, "PUT")
+            assert [answer.outcome for answer in sink.commit(committables)] == [Outcome.RETRY]
+            time.sleep(1.0)
+            seen = faults.seen["PUT"]
+            self.all_taken(sink.commit(committables))
+            assert faults.seen["PUT"] == seen
+        self.target_has(rows_from(0, 2))
 
     def test_a_copy_that_is_confirmed_and_not_made_is_tried_again(self) -> None:
         """A server here answers 200 and does nothing: only a look shows it."""
@@ -130,11 +160,11 @@ class TestFilesOnS3(RemoteFilesContract):
         assert not [text for text in texts for secret in secrets if secret in text]
         assert staged(self.target) == []
 
-    def claimed(self) -> tuple[FileSink, list[Committable]]:
-        """Two prepared transactions of an epoch, which is claimed: the next writes are the copies."""
+    def claimed(self, tasks: int = 2) -> tuple[FileSink, list[Committable]]:
+        """Prepared transactions of an epoch, which is claimed: the next writes are the copies."""
         sink = self.make_sink()
         sink.open(self.plan())
-        committables = [self.prepared(sink, attempt_of(task=task), rows_from(task, 2)) for task in range(2)]
+        committables = [self.prepared(sink, attempt_of(task=task), rows_from(task, 2)) for task in range(tasks)]
         self.place(sink).claims.claim(committables)
         return sink, committables
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +20,7 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 _TIMEOUT_SECONDS = 30.0
+_LATE_SECONDS = 0.6
 _OF_A_CONNECTION = frozenset({"connection", "keep-alive", "transfer-encoding"})
 
 
@@ -28,13 +30,14 @@ class Fate(Enum):
     PASS = "the server answers"
     LOSE_REQUEST = "the connection breaks before the server hears of it"
     LOSE_ANSWER = "the server executes it, and the connection breaks"
+    LATE = "the connection breaks, and some time later the server executes it"
     FAIL_AFTER = "the server executes it, and the client is told 500"
     ERROR = "the client is told 500 at once"
     PRETEND = "the client is told 200, and the server hears nothing of it"
     SLOW_DOWN = "the client is told 503 at once"
 
 
-UNANSWERED = [each for each in Fate if each not in (Fate.PASS, Fate.PRETEND)]
+UNANSWERED = [each for each in Fate if each not in (Fate.PASS, Fate.PRETEND, Fate.LATE)]
 """The fates after which a client does not know what has become of its request."""
 
 _STATUS = {
@@ -113,6 +116,11 @@ class _Handler(BaseHTTPRequestHandler):
         fate = self.proxy.judge(self.command)
         if fate is Fate.LOSE_REQUEST:
             self._hang_up()
+            return
+        if fate is Fate.LATE:
+            self._hang_up()
+            time.sleep(_LATE_SECONDS)
+            self._forwarded(body)
             return
         answer = None if fate in (Fate.ERROR, Fate.SLOW_DOWN, Fate.PRETEND) else self._forwarded(body)
         if fate is Fate.LOSE_ANSWER:

@@ -164,14 +164,14 @@ def test_a_list_with_other_bytes_than_its_name_says_is_an_error(tmp_path: Path, 
 def test_a_late_list_of_a_driver_that_was_paused_changes_nothing(tmp_path: Path):
     paused, successor = log_in(tmp_path), log_in(tmp_path)
     first = successor.write(BEGIN, listed("read by the successor"))
-    paused.write(BEGIN, listed("read by nobody"))
+    paused.write(BEGIN, listed("not read"))
     assert [each.path for each in successor.files_of(first)] == ["read by the successor"]
     again = log_in(tmp_path, first)
-    assert set(again.find(["read by the successor", "read by nobody"])) == {"read by the successor"}
+    assert set(again.find(["read by the successor", "not read"])) == {"read by the successor"}
     assert [each.path for each in again.files_of(first)] == ["read by the successor"]
     again.lists_in_a_run = 1
     again.settle_down(first)
-    assert set(again.find(["read by the successor", "read by nobody"])) == {"read by the successor"}
+    assert set(again.find(["read by the successor", "not read"])) == {"read by the successor"}
 
 
 def test_the_same_files_planned_by_two_drivers_are_two_lists(tmp_path: Path):
@@ -200,13 +200,13 @@ def test_a_driver_that_was_paused_while_it_opened_the_log_removes_no_file_of_its
 
 
 def test_a_list_to_which_no_position_leads_goes_when_a_later_epoch_is_done(tmp_path: Path):
-    log_in(tmp_path).write(BEGIN, listed("read by nobody"))
+    log_in(tmp_path).write(BEGIN, listed("not read"))
     (unused,) = tmp_path.glob("[0-9]*-*")
     log = log_in(tmp_path)
     log.epochs_kept = 2
     end = log.write(BEGIN, listed("a"))
     log.settle_down(end)
-    assert unused.exists(), "who planned it may be about to record it"
+    assert unused.exists(), "the driver that planned it may be about to record it"
     for name in "bc":
         end = log.write(end, listed(name))
         log.settle_down(end)
@@ -217,7 +217,7 @@ def test_a_list_to_which_no_position_leads_goes_when_a_later_epoch_is_done(tmp_p
 def test_a_driver_whose_list_did_not_count_puts_nothing_into_the_index(tmp_path: Path):
     successor, paused = log_in(tmp_path), log_in(tmp_path)
     paused.lists_in_a_run = 1
-    paused.write(BEGIN, listed("read by nobody"))
+    paused.write(BEGIN, listed("not read"))
     paused.settle_down(successor.write(BEGIN, listed("a")))
     assert not list(tmp_path.glob("index/*"))
 

@@ -36,6 +36,8 @@ class S3Connection:
         self.client = client
         self._has_own_endpoint = has_own_endpoint
         self._has_answered = False
+        self.copies_in_doubt = set[str]()
+        """The targets of copies that got no answer, until their objects are seen."""
 
     def note_answer(self) -> None:
         """The server has answered a request as it was asked."""

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectTimeoutError,
     CredentialRetrievalError,
+    EndpointConnectionError,
     HTTPClientError,
     IncompleteReadError,
     NoCredentialsError,
@@ -51,6 +53,11 @@ def is_throttled(error: Exception) -> bool:
     return _status(error) in _BUSY or _code(error) in _THROTTLED
 
 
+def is_surely_not_done(error: Exception) -> bool:
+    """True for a request that may succeed a moment later, if the server has not begun to execute it."""
+    return is_throttled(error) or isinstance(error, _NEVER_SENT)
+
+
 def is_refused_copy(error: Exception) -> bool:
     """True if a server refuses a copy by a code that it may have for an absent source, too."""
     return isinstance(error, ClientError) and _status(error) in _REFUSED_COPY
@@ -73,6 +80,7 @@ def s3_error(error: Exception, where: str, doing: str) -> TidegateError:
 
 
 _OF_NETWORK = (NoConnectionError, HTTPClientError, IncompleteReadError, ResponseStreamingError)
+_NEVER_SENT = (EndpointConnectionError, ConnectTimeoutError)
 _PRECONDITION_FAILED = 412
 _OF_SERVER = 500
 _REFUSED_COPY = frozenset({400, 404, 500})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tidegate.core.errors import Code, TidegateError
 from tidegate.storages.refusals import name_taken
 from tidegate.storages.s3.bucket import WRITER, FoundObject, S3Bucket
+from tidegate.storages.s3.copies import SentCopies
 from tidegate.storages.s3.errors import S3_ERRORS, is_refused_copy
 from tidegate.storages.s3.names import ObjectKeys
 from tidegate.storages.s3.uploads import Upload
@@ -86,8 +87,9 @@ class S3TargetFiles:
 
     def _copied(self, key: str, to: str, proof: FileProof) -> bool:
         """False if there is no staged object. Of two copies to one key both have the same content."""
+        where, in_doubt = self._bucket.where(to), self._bucket.connected.copies_in_doubt
 
-        def copy(client: S3Client) -> bool:
+        def send(client: S3Client) -> bool:
             try:
                 client.copy_object(
                     Bucket=self._bucket.name,
@@ -103,7 +105,17 @@ class S3TargetFiles:
                 raise
             return True
 
-        return self._bucket.ask(to, _DOING, copy)
+        def has_landed() -> bool:
+            return _fit(self._bucket.look(to, _DOING), proof) is Fit.SAME
+
+        copies = SentCopies(where, proof.size_bytes, send, has_landed, is_in_doubt=where in in_doubt)
+        try:
+            is_copied = self._bucket.ask(to, _DOING, copies)
+        finally:
+            if copies.is_in_doubt:
+                in_doubt.add(where)
+        in_doubt.discard(where)
+        return is_copied
 
 
 class NewObject:

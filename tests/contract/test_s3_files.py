@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Iterator
 
+import msgspec
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 
 from tests.contract.test_s3 import moto
 from tests.support.http_faults import UNANSWERED, Fate, HttpFaults
 from tests.support.remote_files import RemoteFilesContract, content, staged, visible
 from tests.support.s3 import S3Server, set_environment
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import Committable, Evidence, Outcome
 from tidegate.sinks.files.sink import FileSink
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
-from tidegate.storages.s3 import connection, copies, target_files
+from tidegate.storages.s3 import connection, copies, target_files, uploads
 from tidegate.storages.s3.target_files import DIGEST
 from tidegate.storages.schemes import Folder
 from tidegate.storages.target_files import TargetFiles
@@ -138,6 +143,51 @@ class TestFilesOnS3(RemoteFilesContract):
         (violation,) = sink.check(self.plan())
         assert (violation.code, violation.found.partition(" ")[0]) == ("TG-SINK-UNUSABLE", "NoSuchBucket")
 
+    def test_parts_that_a_dead_executor_has_left_are_found_and_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No list of objects shows them: its epoch has no other file."""
+        monkeypatch.setattr(uploads, "PART_BYTES", 5 << 20)
+        sink = self.opened()
+        for epoch in (1, 7):
+            self.place(sink).stage.create(attempt_of(epoch=epoch), 0).write(bytes(6 << 20))
+        sink.clean(IDENTITY, 1)
+        assert sink.pending(msgspec.structs.replace(IDENTITY, generation=IDENTITY.generation + 1)) == []
+        found = sink.pending(IDENTITY)
+        assert len(found) == self.open_uploads() == 2
+        sink.abort(found)
+        sink.abort(found)
+        assert (sink.pending(IDENTITY), self.open_uploads()) == ([], 0)
+
+    def test_an_attempt_whose_parts_were_given_up_while_it_lived_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(uploads, "PART_BYTES", 5 << 20)
+        sink = self.opened()
+        file = self.place(sink).stage.create(attempt_of(), 0)
+        file.write(bytes(6 << 20))
+        sink.abort(sink.pending(IDENTITY))
+        with pytest.raises(TidegateError, match="TG-STORAGE-UNUSABLE"):
+            file.close()
+        assert staged(self.target) == []
+
+    @pytest.mark.parametrize(("status", "code"), [(403, "AccessDenied"), (501, "NotImplemented")])
+    def test_without_the_right_to_list_uploads_a_warning_names_the_rule_that_removes_them(
+        self, caplog: pytest.LogCaptureFixture, status: int, code: str
+    ) -> None:
+        sink, committables = self.claimed()
+        with self.faults():
+            text = f"<Error><Code>{code}</Code><Message/></Error>".encode()
+
+            def refused(**_: object) -> AWSResponse:
+                return AWSResponse("", status, HTTPHeaders(), _Raw(text))  # pyright: ignore[reportArgumentType]
+
+            client = connection.connection().client
+            client.meta.events.register("before-send.s3.ListMultipartUploads", refused)  # pyright: ignore[reportArgumentType]
+            assert sink.pending(IDENTITY) == []
+            self.all_taken(sink.commit(committables))
+            sink.clean(IDENTITY, 3)
+            assert sink.pending(IDENTITY) == []
+        (told,) = [record.getMessage() for record in caplog.records]
+        assert "s3:ListBucketMultipartUploads" in told
+        assert "AbortIncompleteMultipartUpload" in told
+
     def test_what_an_epoch_costs_is_bounded(self) -> None:
         """Three requests for each file, and as many for the claim, its look-up and the clean-up in each epoch."""
         sink = self.opened()
@@ -168,6 +218,10 @@ class TestFilesOnS3(RemoteFilesContract):
         self.place(sink).claims.claim(committables)
         return sink, committables
 
+    def open_uploads(self) -> int:
+        found = self.s3.client().list_multipart_uploads(Bucket=self.target.authority, Prefix=self.target.path[1:])
+        return len(found.get("Uploads", []))
+
     def done_epoch(self) -> int | None:
         claims = self.place(self.make_sink()).claims
         record = open_storage(claims.root).read(f"{claims.folder(IDENTITY)}/done.json")
@@ -175,6 +229,13 @@ class TestFilesOnS3(RemoteFilesContract):
 
     def faults(self) -> _Faults:
         return _Faults(self.s3)
+
+
+class _Raw(io.BytesIO):
+    """The body of an answer that botocore reads."""
+
+    def stream(self) -> Iterator[bytes]:
+        yield self.read()
 
 
 class _Faults(HttpFaults):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
@@ -111,6 +111,19 @@ class TargetFiles(Protocol):
 
         Idempotent. The answer of the storage is not trusted: after a doubtful one the file itself is looked at. The
         caller has compared the staged file with its proof.
+        """
+        ...
+
+    def unfinished(self, folder: str) -> Sequence[str]:
+        """What writers of staged files below this folder have begun, and neither closed nor abandoned: names for
+        `give_up`. Empty if nothing of it stays that the removal of the folder does not take.
+        """
+        ...
+
+    def give_up(self, unfinished: Sequence[str]) -> None:
+        """Remove what `unfinished` returned; no error for what is gone.
+
+        A writer that is alive nevertheless fails when it closes its file.
         """
         ...
 

@@ -57,6 +57,12 @@ class LocalPlace:
     def position(self, identity: SinkIdentity) -> Position | None:
         return self.claims.position(identity)
 
+    def pending(self, identity: SinkIdentity) -> Sequence[str]:
+        return ()
+
+    def abort(self, transactions: Sequence[str]) -> None:
+        """Every file stands in its folder: `clean` and `discard` remove it."""
+
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
         self.files.clean(identity, finished_through)
 

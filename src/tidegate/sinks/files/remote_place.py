@@ -63,6 +63,12 @@ class RemotePlace:
     def position(self, identity: SinkIdentity) -> Position | None:
         return self.claims.position(identity)
 
+    def pending(self, identity: SinkIdentity) -> Sequence[str]:
+        return self.stage.unfinished(identity)
+
+    def abort(self, transactions: Sequence[str]) -> None:
+        self.stage.files.give_up(transactions)
+
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
         """The record of what is done comes last: until then a staged file may be copied."""
         self.stage.clean(identity, finished_through)

@@ -8,7 +8,7 @@ The token makes each begin of an attempt a file of its own, so that none is ever
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -101,6 +101,10 @@ class RemoteStage:
                 attempts |= {(epoch, name.partition(".")[0]) for name in names if name.endswith(SUFFIX)}
                 storage.clear(folder)
         return len(attempts)
+
+    def unfinished(self, identity: SinkIdentity) -> Sequence[str]:
+        """What attempts of `identity` have begun to write, and neither closed nor abandoned."""
+        return self.files.unfinished(f"{HIDDEN}/{owner_folder(identity)}")
 
     def _epochs(self, storage: Storage, identity: SinkIdentity) -> list[int]:
         found = (epoch_of(name) for name in storage.folders(owner_folder(identity)))

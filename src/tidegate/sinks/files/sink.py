@@ -139,6 +139,12 @@ class FileSink(TwoPhaseSink):
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
+    def pending(self, identity: SinkIdentity) -> Sequence[str]:
+        return self.place.pending(identity)
+
+    def abort(self, transactions: Sequence[str]) -> None:
+        self.place.abort(transactions)
+
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
         self.place.clean(identity, finished_through)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,12 @@ class HdfsTargetFiles:
             if folder:  # without one, the folder of the staged files is below it, so it is there
                 self._client().make_folder(self._path(folder))
             return self._renamed(name, to, proof)
+
+    def unfinished(self, folder: str) -> Sequence[str]:
+        return ()
+
+    def give_up(self, unfinished: Sequence[str]) -> None:
+        """An unfinished file has a hidden name in its folder, and goes with it."""
 
     def proves_publication(self, folder: str) -> bool:
         with translated(self.where(folder), "look at a folder"):

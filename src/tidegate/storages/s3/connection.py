@@ -38,10 +38,17 @@ class S3Connection:
         self._has_answered = False
         self.copies_in_doubt = set[str]()
         """The targets of copies that got no answer, until their objects are seen."""
+        self._said = set[str]()
 
     def note_answer(self) -> None:
         """The server has answered a request as it was asked."""
         self._has_answered = True
+
+    def is_first(self, what: str) -> bool:
+        """True at the first call with this text: for warnings that a process gives once."""
+        is_new = what not in self._said
+        self._said.add(what)
+        return is_new
 
     @property
     def patience_seconds(self) -> float:

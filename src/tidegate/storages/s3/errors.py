@@ -63,6 +63,11 @@ def is_refused_copy(error: Exception) -> bool:
     return isinstance(error, ClientError) and _status(error) in _REFUSED_COPY
 
 
+def is_refused_list(error: BaseException | None) -> bool:
+    """True if these credentials may not list something, or the store has no such request."""
+    return isinstance(error, ClientError) and _status(error) in _REFUSED_LIST
+
+
 def is_too_large_to_copy(error: Exception) -> bool:
     """True if an object is too large for one request that copies it (5 GB on AWS)."""
     return _code(error) in _TOO_LARGE
@@ -84,6 +89,7 @@ _NEVER_SENT = (EndpointConnectionError, ConnectTimeoutError)
 _PRECONDITION_FAILED = 412
 _OF_SERVER = 500
 _REFUSED_COPY = frozenset({400, 404, 500})
+_REFUSED_LIST = frozenset({403, 405, 501})
 _FINAL = frozenset({501, 505, 507})
 _BUSY = frozenset({429, 503})
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
@@ -131,7 +137,7 @@ def _next_step(error: Exception) -> str:
 
 _RIGHTS = (
     "give these credentials the rights s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload on the"
-    " objects and s3:ListBucket, s3:ListBucketMultipartUploads on the bucket, then start again"
+    " objects and s3:ListBucket on the bucket, then start again"
 )
 _CREDENTIALS = (
     "give valid credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile (AWS_PROFILE), a web identity, or"

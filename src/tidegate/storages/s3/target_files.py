@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ from tidegate.storages.s3.bucket import WRITER, FoundObject, S3Bucket
 from tidegate.storages.s3.copies import SentCopies
 from tidegate.storages.s3.errors import S3_ERRORS, is_refused_copy
 from tidegate.storages.s3.names import ObjectKeys
-from tidegate.storages.s3.uploads import Upload
+from tidegate.storages.s3.uploads import Upload, abort, uploads_below
 from tidegate.storages.schemes import Folder
 from tidegate.storages.target_files import FileProof, Fit, NameLimits, Published
 
@@ -78,6 +78,15 @@ class S3TargetFiles:
                     where=self.where(to),
                     next_step="start again; if it comes again, use a store whose copies can be relied on",
                 )
+
+    def unfinished(self, folder: str) -> Sequence[str]:
+        """Uploads in parts, each by the name of its file and its id: no list of objects shows them."""
+        found = uploads_below(self._bucket, self._keys.prefix(folder), "list uploads")
+        return [f"{self._keys.name(key)} {upload}" for key, upload in found]
+
+    def give_up(self, unfinished: Sequence[str]) -> None:
+        for name, _, upload in (each.rpartition(" ") for each in unfinished):
+            abort(self._bucket, self._keys.key(name), "remove parts of an upload", upload)
 
     def proves_publication(self, folder: str) -> bool:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +14,7 @@ from tidegate.storages.s3.errors import (
     S3_ERRORS,
     is_absent,
     is_passing,
+    is_refused_list,
     is_taken,
     is_too_large_to_copy,
     is_without_upload,
@@ -20,8 +22,10 @@ from tidegate.storages.s3.errors import (
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
-    from types_boto3_s3.type_defs import CompletedPartTypeDef
+    from types_boto3_s3.type_defs import CompletedPartTypeDef, ListMultipartUploadsOutputTypeDef
     from typing_extensions import Buffer
+
+_LOG = logging.getLogger("tidegate")
 
 PART_BYTES = 16 << 20
 """The size of a part. S3 takes 10,000 parts of one object: 160 GB."""
@@ -208,23 +212,58 @@ def abort(bucket: S3Bucket, key: str, doing: str, upload: str) -> None:
     bucket.ask(key, doing, abort)
 
 
-def abort_below(bucket: S3Bucket, prefix: str, doing: str) -> int:
-    """Remove the parts of all uploads below a prefix, which killed writers have left. Returns their number."""
-    count = 0
+def abort_below(bucket: S3Bucket, prefix: str, doing: str) -> None:
+    """Remove the parts of all uploads below a prefix, which killed writers have left."""
+    for key, upload in uploads_below(bucket, prefix, doing):
+        abort(bucket, key, doing, upload)
+
+
+def uploads_below(bucket: S3Bucket, prefix: str, doing: str) -> list[tuple[str, str]]:
+    """Key and id of all uploads below a prefix that are neither completed nor aborted.
+
+    Empty, with a warning once in a process, if the store does not list them or these credentials may not see them: then
+    a lifecycle rule has to remove what is left.
+    """
+    found: list[tuple[str, str]] = []
+    key, upload = "", ""
     while True:
-        answer = bucket.ask(
-            prefix, doing, lambda client: client.list_multipart_uploads(Bucket=bucket.name, Prefix=prefix)
-        )
-        found = [
+        try:
+            answer = bucket.ask(prefix, doing, _page_of_uploads(bucket, prefix, key, upload))
+        except TidegateError as error:
+            if not is_refused_list(error.__cause__):
+                raise
+            _warn_of_uploads(bucket, error)
+            return []
+        found += [
             (each["Key"], each["UploadId"])
             for each in answer.get("Uploads", [])
             if "Key" in each and "UploadId" in each
         ]
-        for key, upload in found:
-            abort(bucket, key, doing, upload)
-        count += len(found)
-        if not found or not answer.get("IsTruncated", False):
-            return count
+        before = key, upload
+        key, upload = answer.get("NextKeyMarker", ""), answer.get("NextUploadIdMarker", "")
+        if not answer.get("IsTruncated", False) or (key, upload) == before:
+            return found
+
+
+def _page_of_uploads(
+    bucket: S3Bucket, prefix: str, key: str, upload: str
+) -> Callable[[S3Client], ListMultipartUploadsOutputTypeDef]:
+    if not key:
+        return lambda client: client.list_multipart_uploads(Bucket=bucket.name, Prefix=prefix)
+    return lambda client: client.list_multipart_uploads(
+        Bucket=bucket.name, Prefix=prefix, KeyMarker=key, UploadIdMarker=upload
+    )
+
+
+def _warn_of_uploads(bucket: S3Bucket, error: TidegateError) -> None:
+    if bucket.connected.is_first(f"uploads of {bucket.name}"):
+        _LOG.warning(
+            "%s: uploads in parts that killed processes have left cannot be listed (%s), so their parts stay: give the"
+            " right s3:ListBucketMultipartUploads, or set a lifecycle rule AbortIncompleteMultipartUpload",
+            bucket.where(),
+            error.found,
+            extra={"event": "UploadsNotListed"},
+        )
 
 
 def _begin(bucket: S3Bucket, key: str, doing: str, token: str) -> str:

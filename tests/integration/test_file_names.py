@@ -19,9 +19,10 @@ NAMES = (
 FOLDERS = ("of %41 [x] {y}", "a:b #?")
 
 
-def names_job(place: Place, folder: Path) -> Job:
+def names_job(place: Place, folder: Path, *, recursive: bool = True) -> Job:
     job = place.job()
-    rows = job.source("names", FileSource(str(folder), format="json", schema="number long", recursive=True, settle=0))
+    source = FileSource(str(folder), format="json", schema="number long", recursive=recursive, settle=0)
+    rows = job.source("names", source)
     job.query("query", rows, sinks=[SQLiteSink("table", place.folder / "out.db", table="names")])
     return job
 
@@ -35,6 +36,14 @@ def test_a_file_of_any_name_is_read_once_also_when_its_folder_moves(place: Place
     assert place.table("names") == [(number,) for number in range(len(names))]
     run(names_job(place, place.input.rename(place.folder / "in %20 [2]")))
     assert len(place.table("names")) == len(names)
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_read_once_and_repeats_no_other(place: Place):
+    """Spark takes each such path for all paths of an epoch, where a source does not read all subfolders."""
+    for number, name in enumerate(NAMES):
+        (place.input / name).write_text(json.dumps({"number": number}))
+    run(names_job(place, place.input, recursive=False))
+    assert place.table("names") == [(number,) for number in range(len(NAMES))]
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9.json", b"at 12:30.json"])

@@ -19,6 +19,7 @@ import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.streaming.Offset;
 import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.execution.streaming.runtime.SerializedOffset;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /** Makes the stream of a file source. Everything that it decides is asked of Python. */
@@ -111,28 +112,47 @@ public class TidegateFiles {
             given.put("start", start.isEmpty() ? null : ((Offset) start.get()).json());
             given.put("end", end.json());
             List paths = (List) ask("batch", given).get("paths");
-            HadoopFsRelation relation = paths.isEmpty() ? nothing() : relation(paths);
+            HadoopFsRelation relation = relation(paths);
             tellFound((PartitioningAwareFileIndex) relation.location());
             return org.apache.spark.sql.classic.Dataset.ofRows(
                 session(), org.apache.spark.sql.execution.datasources.LogicalRelation$.MODULE$.apply(relation, true));
         }
 
+        /** The rows of these files, each of them once. Not by Spark's own `resolveRelation`: where globbing is off, it
+         * takes a path that looks like a pattern for all paths, so every file is read once more for each such name. */
         private HadoopFsRelation relation(List paths) {
-            DataSource files = new DataSource(
-                session(), this.described.className(), scala.jdk.javaapi.CollectionConverters.asScala(paths).toSeq(),
-                this.described.userSpecifiedSchema(), this.described.partitionColumns(), this.described.bucketSpec(),
-                options(), scala.Option.empty(), scala.Option.empty());
-            return (HadoopFsRelation) files.resolveRelation(false, false, false);
+            List found = new ArrayList();
+            for (int at = 0; at < paths.size(); at++) {
+                found.add(new Path((String) paths.get(at)));
+            }
+            scala.collection.immutable.Map options =
+                org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$.MODULE$.apply(options());
+            PartitioningAwareFileIndex index = new InMemoryFileIndex(
+                session(), scala.jdk.javaapi.CollectionConverters.asScala(found).toSeq(), options,
+                this.described.userSpecifiedSchema(), NoopCache$.MODULE$, scala.Option.empty(), scala.Option.empty());
+            StructType partitions = index.partitionSchema();
+            return new HadoopFsRelation(
+                index, partitions, beside(partitions), scala.Option.empty(),
+                (FileFormat) this.described.providingInstance(), options, session());
         }
 
-        /** What has the columns of the files, and no file. */
-        private HadoopFsRelation nothing() {
-            PartitioningAwareFileIndex index = new InMemoryFileIndex(
-                session(), scala.jdk.javaapi.CollectionConverters.asScala(new ArrayList()).toSeq(), options(),
-                this.described.userSpecifiedSchema(), NoopCache$.MODULE$, scala.Option.empty(), scala.Option.empty());
-            return new HadoopFsRelation(
-                index, new StructType(), schema(), scala.Option.empty(), (FileFormat) this.described.providingInstance(),
-                options(), session());
+        /** The columns that stand in the files: no folder's name has their value. */
+        private StructType beside(StructType partitions) {
+            boolean isExact = session().sessionState().conf().caseSensitiveAnalysis();
+            List kept = new ArrayList();
+            StructField[] fields = schema().fields();
+            String[] taken = partitions.fieldNames();
+            for (int at = 0; at < fields.length; at++) {
+                boolean isTaken = false;
+                for (int other = 0; other < taken.length; other++) {
+                    String name = fields[at].name();
+                    isTaken |= isExact ? name.equals(taken[other]) : name.equalsIgnoreCase(taken[other]);
+                }
+                if (!isTaken) {
+                    kept.add(fields[at]);
+                }
+            }
+            return new StructType((StructField[]) kept.toArray(new StructField[kept.size()])).asNullable();
         }
 
         private SparkSession session() {

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.contract.test_s3 import moto
+from tests.support.file_reading import FilesReading
 from tests.support.remote_source import RemoteSourceContract
 from tests.support.s3 import S3Server
 from tidegate import FileSink, FileSource
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import Outcome
 from tidegate.machine.s3a import s3a_jars
 from tidegate.sources.files.globs import FileSelection
+from tidegate.sources.files.remote_listing import RemoteFiles
 from tidegate.spark.connectors import reading_options
 from tidegate.storages.opening import open_storage
 from tidegate.storages.s3.bucket import S3Bucket
+from tidegate.storages.s3.connection import connection
 from tidegate.storages.schemes import Folder
 from tidegate.testing.contract import attempt_of, rows_from
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
+
+__all__ = ["moto"]
 
 
 class TestFilesFromS3(RemoteSourceContract):
@@ -50,6 +58,21 @@ class TestFilesFromS3(RemoteSourceContract):
         assert len(pages) == 1
         assert len(list(listed)) == 2
         assert len(pages) == 3
+
+
+@pytest.mark.usefixtures("moto")
+@pytest.mark.parametrize("name", ["in//a.json", "in/day=1//b.json"])
+@pytest.mark.parametrize("recursive", [False, True])
+def test_a_key_with_two_slashes_in_a_row_is_refused_by_name(tmp_path: Path, name: str, recursive: bool) -> None:
+    """Hadoop takes `in//a.json` for `in/a.json`. The server of the other tests folds such keys itself."""
+    folder = Folder.of(f"s3://moto-tests/{tmp_path.name}/in")
+    connection().client.put_object(Bucket="moto-tests", Key=f"{tmp_path.name}/{name}", Body=b"{}\n")
+    files = RemoteFiles(folder, folder.for_spark(), FileSelection(recursive=recursive))
+    reader = FilesReading(lambda: files, str, tmp_path / "log").reader
+    with pytest.raises(TidegateError, match="TG-FILE-NAME") as raised:
+        reader.latest(None)
+    assert name.removeprefix("in/") in raised.value.found
+    assert "pattern=" in (raised.value.next_step or "")
 
 
 class _OnePage:

@@ -123,6 +123,13 @@ class RemoteSourceContract(SourceContract):
         reader.found([(path, 3, seen.mtime_ns // 1_000_000)])
         self.refused("TG-FILE-CHANGED", "0.json", lambda: reader.found([(path, 3, seen.mtime_ns // 1_000_000 + 5000)]))
 
+    def test_a_name_beyond_ascii_is_read_whatever_the_locale_of_java_is(self) -> None:
+        """HDFS and S3 have names of Unicode: no encoding of the machine is between."""
+        self.write("\N{WATER WAVE} e\u0301.json", '{"id": 1}\n')
+        reading = self.open_reading()
+        reading.reader.names_in = "ANSI_X3.4-1968"
+        assert len(reading.rows(BEGIN, reading.end(BEGIN))) == 1
+
     def test_the_folder_can_be_looked_at_without_the_program(self) -> None:
         self.write("0.json", "{}\n")
         (finding,) = FileSource(str(self.source_folder), format="json").probe("source lines")

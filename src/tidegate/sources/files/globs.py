@@ -32,7 +32,8 @@ class FileSelection:
         return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
     def goes_into(self, folder: str) -> bool:
-        return self.recursive or "=" in folder
+        """An empty name, as in a key `a//b` of S3, is no folder for Hadoop."""
+        return self.recursive or "=" in folder or not folder
 
     def takes(self, name: str) -> bool:
         return not self.leaves_out(name) and self.names.fullmatch(name) is not None

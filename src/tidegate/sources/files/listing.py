@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from tidegate.sources.files.globs import FileSelection, Pattern
+from tidegate.sources.files.names import why_unreadable
 
 _ENDS_BYTES = 4096
 
@@ -58,6 +59,12 @@ class Files(Protocol):
 
     def is_whole(self, name: str) -> bool:
         """False if the file system knows that a program still writes the file."""
+        ...
+
+    def why_unreadable(self, name: str, names_in: str) -> str | None:
+        """The reason why Spark cannot open a file of this name; None if it can. `names_in`: the encoding in which the
+        JVM names files on a disk.
+        """
         ...
 
     def path(self, name: str) -> str:
@@ -134,6 +141,9 @@ class LocalFiles:
 
     def is_whole(self, name: str) -> bool:
         return True
+
+    def why_unreadable(self, name: str, names_in: str) -> str | None:
+        return why_unreadable(name, names_in)
 
     def path(self, name: str) -> str:
         return f"file:{self._root}/{name}"

@@ -1,6 +1,7 @@
 """Checks whether Spark can open a file with a given name.
 
-Java decodes names with one encoding; Python keeps their bytes.
+On a disk Java decodes names with one encoding; Python keeps their bytes. HDFS and S3 have names of Unicode, whatever
+the locale is.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import codecs
 
 
 def why_unreadable(name: str, encoding: str) -> str | None:
-    """The reason why Spark cannot open a file with this path below the root; None if it can.
+    """The reason why Spark cannot open a file on a disk with this path below the root; None if it can.
 
     `encoding`: the encoding of file names in the JVM, as Java names it. A colon in a name is a problem too: Hadoop's
     local file system looks for a file `.<name>.crc` and takes the part before the colon for the scheme of a URI.
@@ -23,7 +24,17 @@ def why_unreadable(name: str, encoding: str) -> str | None:
         name.encode("utf-8")
     except UnicodeEncodeError:
         return "is not UTF-8"
-    return None if _is_utf_8(encoding) else f"is not ASCII, and Java names files in {encoding} here"
+    if _is_utf_8(encoding):
+        return None
+    return f"is not ASCII, and Java names files in {encoding} here (start with LC_ALL=C.UTF-8)"
+
+
+def why_folded(name: str) -> str | None:
+    """The reason why Spark cannot open an object of S3 with this key below the root; None if it can.
+
+    Hadoop takes `a//b` for `a/b`, which is another object.
+    """
+    return "has an empty name between two slashes, which Hadoop leaves out" if "" in name.split("/") else None
 
 
 def shown(name: str) -> str:

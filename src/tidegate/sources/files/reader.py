@@ -23,7 +23,7 @@ from tidegate.sources.files.listing import Files, FileStamp, SeenFile
 from tidegate.sources.files.lists import BEGIN, Listed, ListPosition
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.losses import GONE, fault_of, lost, lost_meanwhile, some_names
-from tidegate.sources.files.names import shown, why_unreadable
+from tidegate.sources.files.names import shown
 from tidegate.sources.files.options import Changed, FileOptions, LostFiles
 from tidegate.sources.files.runs import UNKNOWN, stamp_of
 from tidegate.sources.pace import Epoch, Pace
@@ -50,7 +50,7 @@ class FileReader:
     """A file source as one query reads it. All methods must be called from one thread at a time.
 
     `committed`: the position of the newest epoch that Spark had committed when the reader was made. `left_out`: files
-    that count as read. `names_in`: the JVM's encoding of file names. `epoch_seconds`: returns the duration of the
+    that count as read. `names_in`: the JVM's encoding of names on a disk. `epoch_seconds`: returns the duration of the
     newest epoch that Spark has finished, or None.
     """
 
@@ -187,13 +187,14 @@ class FileReader:
 
     def _refuse_unreadable(self, unknown: Iterable[SeenFile]) -> None:
         """Raise FILE_NAME if Spark cannot open one of the files: such a file is never skipped silently."""
+        why_unreadable = self.files.why_unreadable
         wrong = {seen.name: why for seen in unknown if (why := why_unreadable(seen.name, self.names_in)) is not None}
         if wrong:
             raise self._error(
                 Code.FILE_NAME,
                 "files whose names Spark can open",
                 some_names(f"{shown(name)} {why}" for name, why in wrong.items()),
-                "rename the files, or leave them out with pattern=; start with LC_ALL=C.UTF-8 for names beyond ASCII",
+                "rename the files, or leave them out with pattern=",
             )
 
     def _stamps(self, name: str, entries: Sequence[tuple[int, int]]) -> set[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from tidegate.sources.files.globs import FileSelection
 from tidegate.sources.files.listing import FileStamp, SeenFile
+from tidegate.sources.files.names import why_folded
 from tidegate.storages.input_files import InputFile
 from tidegate.storages.inputs import open_input_files
 from tidegate.storages.schemes import Folder
@@ -43,6 +44,9 @@ class RemoteFiles:
 
     def is_whole(self, name: str) -> bool:
         return self.appear_whole or self._is_closed(self.path(name))
+
+    def why_unreadable(self, name: str, names_in: str) -> str | None:
+        return why_folded(name)
 
     def path(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -79,6 +79,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "state_ids": '{"0":[["3fc303c8"],["728fc114"]]}',
         "state_rows": {},
         "operator_uids": {},
+        "state_files": (),
     },
     "decided": {
         "epoch": 41,

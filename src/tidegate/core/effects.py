@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from tidegate.core.records import Answer, Committable, Evidence, Position
+from tidegate.core.records import Answer, Committable, Evidence, Position, StateFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ class OwnPlan:
 @dataclass(frozen=True, slots=True)
 class Computed:
     """The result of the tasks of an epoch: committables, the earlier position of Spark, the ids of the state files, and
-    by operator the number of rows of state and the uid in the program. `own`: needed where another driver may be alive
-    and can overwrite Spark's log.
+    by operator the number of rows of state and the uid in the program. `own` and `state_files`: needed where
+    another driver may be alive and can overwrite Spark's log, and state files without unique names.
     """
 
     committables: tuple[Committable, ...]
@@ -122,6 +122,7 @@ class Computed:
     state_rows: dict[str, int] = field(default_factory=dict[str, int])
     operator_uids: dict[str, str] = field(default_factory=dict[str, str])
     own: OwnPlan | None = None
+    state_files: tuple[StateFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

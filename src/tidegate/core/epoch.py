@@ -100,6 +100,7 @@ def _record(query: Query, run: Run, epoch: int, computed: Computed) -> Steps[Pre
         state_ids=computed.state_ids,
         state_rows=computed.state_rows,
         operator_uids=computed.operator_uids,
+        state_files=computed.state_files,
     )
 
 

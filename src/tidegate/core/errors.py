@@ -257,6 +257,7 @@ class Code(Enum):
         "this end of the transaction would lose or repeat rows, or a command cannot do it now",
     )
     STATE_DAMAGED = ("TG-STATE-DAMAGED", Remedy.DECIDE, "a file of a query's state is missing, or was altered")
+    STATE_OVERWRITTEN = ("TG-STATE-OVERWRITTEN", Remedy.DECIDE, "hashmap on HDFS: a state file was written over")
     RECORD_CORRUPT = ("TG-RECORD-CORRUPT", Remedy.DECIDE, "a durable record is torn or altered")
     RECORD_NEWER = ("TG-RECORD-NEWER", Remedy.DECIDE, "a durable record was written by a newer release")
     JOB_DRAINED = ("TG-JOB-DRAINED", Remedy.DECIDE, "the job was drained: every row that comes now would be too late")

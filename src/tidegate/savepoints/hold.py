@@ -1,7 +1,8 @@
 """Holds the files from which Spark can resume one done epoch, while the query continues.
 
 Files that Spark removes later (old entries of its logs, old versions of state) stay held. Spark writes no state file
-twice: those of rocksdb have unique names, and those of hashmap appear by a rename.
+twice: those of rocksdb have unique names, and those of hashmap appear by a rename. Where another driver may write
+hashmap state over, each copy is compared with what the ledger says of it (`checkpoints.state_proof`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.checkpoints.done_epoch import done_epoch
+from tidegate.checkpoints.overwritten import state_overwritten
 from tidegate.checkpoints.spark_layout import (
     COMMITS,
     METADATA,
@@ -22,8 +24,9 @@ from tidegate.checkpoints.spark_layout import (
     entry_numbers,
     offsets_entry,
 )
+from tidegate.checkpoints.state_proof import StateFlaw, flaw_of, named_state, needed_at, version_of
 from tidegate.core.ledger import FINISHED_THROUGH, START, Query
-from tidegate.core.records import DoneEpoch, FinishedThrough, Start, decode
+from tidegate.core.records import DoneEpoch, FinishedThrough, Start, StateFile, decode
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
@@ -55,16 +58,41 @@ def hold(running: RunningQuery, held: Folder, go_on: Callable[[], None] = lambda
     if done is None or start is None:
         return None
     spark, into = open_checkpoint_files(running.folder / "spark"), open_checkpoint_files(held)
-    linked = running.folder.scheme is held.scheme
-
-    def bring(name: str) -> bool:
-        return spark.hold(name, into.where()) if linked else spark.copy(name, into, lambda _: go_on()) is not None
-
-    names = hold_files(spark, done, into, bring, map if linked else side_by_side)
+    if running.folder.scheme is held.scheme:
+        names = hold_files(spark, done, into, lambda name: spark.hold(name, into.where()))
+    else:
+        copied = copy_files(running.folder, done, into, go_on)
+        if copied is None:
+            return None
+        names = copied
     before_is_there = done.epoch <= start.first_epoch or offsets_entry(done.epoch - 1) in names
     newest = max(entry_numbers(each.name.rpartition("/")[2] for each in spark.list(OFFSETS)), default=done.epoch)
     # One epoch to spare: Spark counts kept epochs from the epoch that it is about to write.
     return done if before_is_there and newest - done.epoch < running.epochs_kept - 1 else None
+
+
+def copy_files(
+    generation: Folder, done: DoneEpoch, held: CheckpointFiles, go_on: Callable[[], None] = lambda: None
+) -> set[str] | None:
+    """`hold_files` from another storage, several at once. `generation`: the folder of the query's generation. None if a
+    state file that the epoch needs is gone. Raises STATE_OVERWRITTEN for state that is not as it was written.
+    """
+    spark, named = open_checkpoint_files(generation / "spark"), named_state(open_storage(generation))
+    flaws: list[StateFlaw] = []
+
+    def bring(name: str) -> bool:
+        if named and version_of(name) is not None and name not in named:
+            return False  # a snapshot that no record names: the deltas are there instead
+        copy = spark.copy(name, held, lambda _: go_on())
+        if copy is not None and name in named:
+            came = StateFile(name=name, size_bytes=copy.size_bytes, sha256=copy.sha256)
+            flaws.extend(filter(None, [flaw_of(spark.where(name), named[name], came)]))
+        return copy is not None
+
+    names = hold_files(spark, done, held, bring, side_by_side)
+    if flaws:
+        raise state_overwritten(flaws, generation.parent.parent.parent)
+    return names if names.issuperset(needed_at(done.epoch + 1, named)) else None
 
 
 def hold_files(

@@ -16,7 +16,7 @@ from tidegate.core.effects import Compute, Computed
 from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import RUNS, entry
-from tidegate.core.records import Run
+from tidegate.core.records import Run, StateFile
 from tidegate.core.telling import ToldError
 from tidegate.core.tolerance import EpochFault
 from tidegate.operate.runner import Runner
@@ -37,7 +37,9 @@ from tidegate.storages.schemes import Folder
 
 
 class EpochThread:
-    """The epochs of one run. `opened` returns the run's record, and raises while there is none."""
+    """The epochs of one run. `opened` returns the run's record, and raises while there is none. `named_state`: the
+    state files that the record of an epoch names.
+    """
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class EpochThread:
         figures: Figures,
         journal_folder: Folder,
         opened: Callable[[], Run],
+        named_state: Callable[[int], tuple[StateFile, ...]],
     ) -> None:
         self._plan = plan
         self._runner = runner
@@ -56,6 +59,7 @@ class EpochThread:
         self._figures = figures
         self._journal_folder = journal_folder
         self._opened = opened
+        self._named_state = named_state
         self._projection = projection_of(plan.sinks, plan.dead_letters)
         self._rows: DataFrame | None = None
 
@@ -105,7 +109,8 @@ class EpochThread:
         committables = tuple(committable for result in done for committable in result.committables)
         state_ids, base_ids, state_rows = stream.state(names_files=self._plan.store.names_files)
         own = None if self._plan.query.local_lease else stream.own_plan(base_ids)
-        computed = Computed(committables, starts, state_ids, state_rows, dict(self._plan.operator_uids), own)
+        files = self._named_state(effect.epoch)
+        computed = Computed(committables, starts, state_ids, state_rows, dict(self._plan.operator_uids), own, files)
         with self._shared.changed:
             self._shared.watch.computed()
         return computed

@@ -13,6 +13,7 @@ from tidegate.core.levels import Level
 from tidegate.settings.kinds import Backend
 from tidegate.spark.companions import Companion
 from tidegate.storages.lease import HeldLease, Lease
+from tidegate.storages.schemes import Scheme
 
 
 class LeaseWatch(Companion):
@@ -26,9 +27,9 @@ class LeaseWatch(Companion):
             raise lost
 
 
-def check_lease(lease: Lease, mode: Level, backend: Backend, where: str) -> Iterator[TidegateError]:
+def check_lease(lease: Lease, mode: Level, backend: Backend, scheme: Scheme, where: str) -> Iterator[TidegateError]:
     """The errors of a job that needs the proof that no other driver and no other engine is alive, on a storage whose
-    lease cannot give it.
+    lease cannot give it. `scheme`: of the job's folder.
     """
     if lease.proves_the_engine_dead:
         return
@@ -41,11 +42,17 @@ def check_lease(lease: Lease, mode: Level, backend: Backend, where: str) -> Iter
             where=where,
             next_step="choose another checkpointing.mode, or a checkpointing.dir on a local disk",
         )
-    if backend is Backend.HASHMAP:
+    if backend is Backend.HASHMAP and scheme not in _RENAMES_AT_ONCE:
         yield TidegateError(
             Code.SETTINGS_CLASH,
             expected="state.backend = rocksdb, whose state files have a name of their own for each attempt",
             found=f"state.backend = hashmap on {found}",
             where=where,
-            next_step="set state.backend to rocksdb, or checkpointing.dir to a local disk",
+            next_step="set state.backend to rocksdb, or checkpointing.dir to a local disk or to HDFS",
         )
+
+
+_RENAMES_AT_ONCE = frozenset({Scheme.HDFS, Scheme.VIEWFS})
+"""State without unique names is allowed: Spark's rename is atomic, so `commits/N` is of one run, and each start
+compares the files (`checkpoints.state_proof`). Where an entry of Spark's log can be overwritten, they prove nothing.
+"""

@@ -46,14 +46,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.checksums import drop_checksums
+from tidegate.checkpoints.overwritten import state_overwritten
 from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.checkpoints.state_proof import StateFiles, open_state
 from tidegate.checkpoints.unbegun import clear_unbegun
 from tidegate.checkpoints.undecided_state import clear_undecided_state
 from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch_time import note_overdue, times_by_epoch
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import COMMITS, RECORD_FOLDERS, RUNS, entry, read_finished, read_start
-from tidegate.core.records import NOTHING_FINISHED, Run
+from tidegate.core.records import NOTHING_FINISHED, Run, StateFile
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.tolerance import EpochFault
 from tidegate.disk.durable import ensure_folder
@@ -107,9 +109,12 @@ class QueryRun:
             reach=self._reach,
         )
         self._run: Run | None = None
+        self._state: StateFiles | None = None
         self._shared = shared = SharedState(EpochWatch(plan.timeout_seconds, plan.min_pause_seconds))
         self._thread = thread = StreamThread(plan, session, shared, self._keep_overdue)
-        self._epochs = EpochThread(plan, self.runner, shared, thread, figures, plan.journal, self._opened)
+        self._epochs = EpochThread(
+            plan, self.runner, shared, thread, figures, plan.journal, self._opened, self._named_state
+        )
         self._finisher = Finisher(plan.query, self.runner, shared, figures, thread.has_logged)
         self.threads = RunThreads(shared, thread, self._finisher)
         self.progress = RunProgress(plan, self.runner, shared, figures, listener)
@@ -129,9 +134,18 @@ class QueryRun:
         if self._shared.finished == NOTHING_FINISHED:
             clear_unbegun(self.plan.folder / "spark")
         if not self.plan.store.names_files:
-            clear_undecided_state(self.plan.folder / "spark")
+            self._open_state()
         mend_query_id(open_storage(self.plan.folder / "spark"))
         self._shared.watch.times = self.runner.run(times_by_epoch(self.plan.timeout_seconds))
+
+    def _open_state(self) -> None:
+        """State files without unique names: nothing that a dead run has left counts, and a late writer is detected."""
+        if self.plan.folder.is_local:
+            clear_undecided_state(self.plan.folder / "spark")
+            return
+        self._state, flaws = open_state(self.plan.folder, self._shared.finished)
+        if flaws:
+            raise state_overwritten(flaws, self.plan.folder.parent.parent.parent)
 
     def start(self, trigger: Mapping[str, Any], due: DueEpoch = DueEpoch.RUNS) -> None:
         """Start Spark's query and its finisher."""
@@ -206,6 +220,9 @@ class QueryRun:
             note_cut_off(self.plan.folder)  # its state is not safe in this process: the files have no unique names
         self._raise_failure()
         return self.runner.run(close_run(self.plan.query, self._opened()))
+
+    def _named_state(self, epoch: int) -> tuple[StateFile, ...]:
+        return () if self._state is None else self._state.of_epoch(epoch)
 
     def _keep_overdue(self, epoch: int, seconds: float) -> None:
         self.runner.run(note_overdue(self.plan.query, self._opened(), epoch, seconds))

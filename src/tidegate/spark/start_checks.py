@@ -49,8 +49,8 @@ def check_start(job: JobPlan) -> list[tuple[TwoPhaseSink, SinkPlan]]:
 
 
 def _check_lease(job: JobPlan) -> Iterator[TidegateError]:
-    settings = job.settings
-    return check_lease(open_lease(job.folder), settings.checkpointing_mode, settings.state_backend, job.where)
+    lease, mode, backend = open_lease(job.folder), job.settings.checkpointing_mode, job.settings.state_backend
+    return check_lease(lease, mode, backend, job.folder.scheme, job.where)
 
 
 def _on_a_cluster(job: JobPlan) -> Iterator[TidegateError]:

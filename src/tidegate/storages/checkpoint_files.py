@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidegate.disk.blocks import Readable
+from tidegate.disk.blocks import Readable, read_blocks
 
 LEFT_OUT = "commits"
 """The folder directly below the root that `sync` leaves out: the ledger keeps the bytes of its entries."""
@@ -132,3 +132,12 @@ def copy_by_reading(
         return None
     with closing(file):
         return to.create(name, file, passed)
+
+
+def measured_at(files: CheckpointFiles, name: str) -> Measured | None:
+    """Size and SHA-256 of a file, which is read completely; None if it is absent."""
+    file = files.open(name)
+    if file is None:
+        return None
+    with closing(file):
+        return Measured(*read_blocks(file, lambda _block: None))

@@ -20,6 +20,7 @@ from tidegate.core.records.query import (
     Sealed,
     SinkProgress,
     Start,
+    StateFile,
 )
 from tidegate.core.records.savepoint import (
     FileFlaw,
@@ -84,6 +85,7 @@ __all__ = [
     "SinkIdentity",
     "SinkProgress",
     "Start",
+    "StateFile",
     "StatefulOperator",
     "Value",
     "committable_digest",

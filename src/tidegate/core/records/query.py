@@ -61,12 +61,21 @@ class Run(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     since: str
 
 
+class StateFile(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of state as it was when an epoch was prepared. `name`: relative to Spark's checkpoint."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
 class Prepared(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*prepared/N.R*: every sink of epoch N pre-committed by run R; also of an epoch without rows.
 
     `state_rows`: the rows of state behind the epoch, by the number of the stateful operator, where Spark has counted
     them; `operator_uids`: the uids that the program has given operators, by their number. A record of an older release
-    has none.
+    has none. `state_files`: the files of state, where their names do not say which run wrote them and another driver
+    may be alive (`checkpoints.state_proof`).
     """
 
     epoch: int
@@ -77,6 +86,7 @@ class Prepared(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     state_ids: str | None
     state_rows: dict[str, int] = {}
     operator_uids: dict[str, str] = {}
+    state_files: tuple[StateFile, ...] = ()
 
 
 class Decided(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -47,6 +47,23 @@ def test_a_job_with_its_checkpoints_on_s3_stays_exact_when_its_driver_is_killed(
     stays_exact(tmp_path, str(s3.folder()))
 
 
+@turn(5, of=8)
+@pytest.mark.timeout(400)
+def test_a_job_on_s3_goes_back_to_its_retained_checkpoint(s3: S3Server, tmp_path: Path) -> None:
+    """By the name that Flink would give it."""
+    checkpoints = str(s3.folder())
+    write_input(checkpoints, range(2))
+    with Driver(PROGRAM, str(tmp_path), checkpoints, LONG_LEASE, log=tmp_path / "log") as first:
+        assert first.wait() == 0, first.tail()
+    info = operate.open(checkpoints, "words").info()
+    write_input(checkpoints, range(2, FILES))
+    back = f"savepoint={checkpoints}/{info.job.job_id}/chk-{max(info.retained)}"
+    with Driver(PROGRAM, str(tmp_path), checkpoints, LONG_LEASE, back, log=tmp_path / "log") as second:
+        assert second.wait() == 0, second.tail()
+    is_exact(tmp_path, checkpoints)
+    assert {query.generation for query in operate.open(checkpoints, "words").info().queries} == {2}
+
+
 @turn(1, of=4)
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in PAUSED_BEFORE]))

@@ -276,9 +276,9 @@ def test_a_retained_checkpoint_has_the_lines_behind_it(tmp_path: Path):
     world.log.close()
     folder, into = world.folder / "checkpoints/1", world.folder / "aside"
     into.mkdir()
-    record = retained_in(folder)
+    record = retained_in(Folder.of(folder))
     assert record is not None
-    savepoint = as_savepoint(folder, record, into, Folder.of(world.folder))
+    savepoint = as_savepoint(Folder.of(folder), record, into, Folder.of(world.folder))
     assert lines_behind(savepoint.folder / "ingest/lines", world.position) == [4, 5, 6]
     assert len({file.name for file in savepoint.record.files if file.name.startswith("ingest/")}) == 3
 

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.saved_job import QUERY, RECORD, finish, query_folder, write_job
+from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.core.errors import TidegateError
+from tidegate.core.records import JobRecord, encode
 from tidegate.savepoints.folder import Savepoint
-from tidegate.savepoints.retained import as_savepoint, retained_in
+from tidegate.savepoints.retained import as_savepoint, by_flinks_name, retained_in
+from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
 
@@ -28,11 +31,11 @@ def restored(job: Path, epochs_since: int, epochs_kept: int) -> Savepoint:
         for log in ("offsets", "commits"):
             (query_folder(job) / f"spark/{log}/{epoch - epochs_kept}").unlink(missing_ok=True)
     folder = job / "checkpoints/1"
-    record = retained_in(folder)
+    record = retained_in(Folder.of(folder))
     assert record is not None
     into = job / "aside"
     into.mkdir()
-    return as_savepoint(folder, record, into, Folder.of(job))
+    return as_savepoint(Folder.of(folder), record, into, Folder.of(job))
 
 
 def test_it_has_what_spark_goes_on_from(tmp_path: Path):
@@ -49,9 +52,9 @@ def test_it_is_the_same_one_through_a_link(tmp_path: Path):
     latest.parent.mkdir(parents=True)
     latest.symlink_to(job / "checkpoints/1")
     into.mkdir()
-    record = retained_in(latest)
+    record = retained_in(Folder.of(latest))
     assert record is not None
-    savepoint = as_savepoint(latest, record, into, Folder.of(job))
+    savepoint = as_savepoint(Folder.of(latest), record, into, Folder.of(job))
     assert (savepoint.record.queries[0].done.epoch, savepoint.found_at) == (3, latest)
 
 
@@ -64,3 +67,13 @@ def test_one_that_was_killed_far_behind_its_epochs_is_refused_where_spark_has_le
     with pytest.raises(TidegateError) as caught:
         restored(tmp_path / "job", epochs_since, epochs_kept=10)
     assert caught.value.code == "TG-SAVEPOINT-INCOMPLETE"
+
+
+def test_flinks_name_of_a_checkpoint_is_found_by_the_id_of_its_job(tmp_path: Path) -> None:
+    jobs = Folder.of(tmp_path)
+    for name, job_id in (("other", "1f1e2d3c"), ("words", RECORD.job_id)):
+        record = JobRecord(name=name, job_id=job_id, generation=1)
+        open_storage(jobs / name).put_if_absent(JOB_RECORD, encode(record))
+    assert by_flinks_name(jobs / RECORD.job_id / "chk-12") == jobs / "words/checkpoints/12"
+    for name in ("0f0f0f0f/chk-12", f"{RECORD.job_id}/chk-x", "words/checkpoints/12", "words/chk-012"):
+        assert by_flinks_name(jobs / name) == jobs / name

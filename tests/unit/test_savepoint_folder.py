@@ -25,6 +25,7 @@ from tidegate.savepoints.folder import (
 )
 from tidegate.savepoints.retained import retained_in
 from tidegate.savepoints.take import take
+from tidegate.storages.schemes import Folder
 
 STATE = "queries/query/spark/state/0/0/4.delta"
 
@@ -119,7 +120,7 @@ def test_so_is_a_retained_checkpoint(saved: Savepoint):
     done = msgspec.structs.replace(saved.record.queries[0].done, query="../../../../elsewhere")
     record = CheckpointRecord(number=1, job="job", job_id="0f1e2d3c", at="now", queries=(done,))
     (saved.folder / MANIFEST).write_bytes(encode(record))
-    assert code_of(lambda: retained_in(saved.folder)) == "TG-SAVEPOINT-UNSAFE"
+    assert code_of(lambda: retained_in(Folder.of(saved.folder))) == "TG-SAVEPOINT-UNSAFE"
 
 
 def test_a_manifest_that_is_missing_torn_or_newer_is_told_apart(saved: Savepoint):

@@ -19,8 +19,9 @@ _FROM = typer.Option(
     "-s",
     "--fromSavepoint",
     metavar="PATH",
-    help="Restore this savepoint, a folder or a URI, in a new generation of the job. It is restored once: later starts"
-    " resume from the newest checkpoint of the job.",
+    help="Restore this savepoint, or this retained checkpoint (DIR/JOB/checkpoints/N, DIR/JOBID/chk-N), a folder or a"
+    " URI, in a new generation of the job. It is restored once: later starts resume from the newest checkpoint of the"
+    " job.",
 )
 
 FromSavepoint = Annotated[str | None, _FROM]

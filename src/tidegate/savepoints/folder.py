@@ -87,7 +87,7 @@ def open_savepoint(folder: Path) -> Savepoint:
     return Savepoint(folder, record)
 
 
-def check_names(job_id: str, queries: Iterable[DoneEpoch], manifest: Path) -> None:
+def check_names(job_id: str, queries: Iterable[DoneEpoch], manifest: Path | Folder) -> None:
     """Raises SAVEPOINT_UNSAFE for an invalid name in a manifest: names become folders of a job, also folders that a
     restore removes.
     """
@@ -295,9 +295,9 @@ def _altered(expected: str, found: str, where: Path) -> TidegateError:
     return _error(Code.SAVEPOINT_ALTERED, expected, found, where)
 
 
-def _unsafe(expected: str, found: str, where: Path) -> TidegateError:
+def _unsafe(expected: str, found: str, where: Path | Folder) -> TidegateError:
     return _error(Code.SAVEPOINT_UNSAFE, expected, found, where)
 
 
-def _error(code: Code, expected: str, found: str, where: Path) -> TidegateError:
+def _error(code: Code, expected: str, found: str, where: Path | Folder) -> TidegateError:
     return TidegateError(code, expected=expected, found=found, where=str(where), next_step=COPY_AGAIN)

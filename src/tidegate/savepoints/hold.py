@@ -61,21 +61,18 @@ def hold(running: RunningQuery, held: Folder, go_on: Callable[[], None] = lambda
     if running.folder.scheme is held.scheme:
         names = hold_files(spark, done, into, lambda name: spark.hold(name, into.where()))
     else:
-        copied = copy_files(running.folder, done, into, go_on)
-        if copied is None:
-            return None
-        names = copied
+        names = copy_files(running.folder, done, into, go_on)
     before_is_there = done.epoch <= start.first_epoch or offsets_entry(done.epoch - 1) in names
     newest = max(entry_numbers(each.name.rpartition("/")[2] for each in spark.list(OFFSETS)), default=done.epoch)
     # One epoch to spare: Spark counts kept epochs from the epoch that it is about to write.
-    return done if before_is_there and newest - done.epoch < running.epochs_kept - 1 else None
+    return done if names and before_is_there and newest - done.epoch < running.epochs_kept - 1 else None
 
 
 def copy_files(
     generation: Folder, done: DoneEpoch, held: CheckpointFiles, go_on: Callable[[], None] = lambda: None
-) -> set[str] | None:
-    """`hold_files` from another storage, several at once. `generation`: the folder of the query's generation. None if a
-    state file that the epoch needs is gone. Raises STATE_OVERWRITTEN for state that is not as it was written.
+) -> set[str]:
+    """`hold_files` from another storage, several at once. `generation`: the folder of the query's generation. Empty if
+    a state file that the epoch needs is gone. Raises STATE_OVERWRITTEN for state that is not as it was written.
     """
     spark, named = open_checkpoint_files(generation / "spark"), named_state(open_storage(generation))
     flaws: list[StateFlaw] = []
@@ -92,7 +89,7 @@ def copy_files(
     names = hold_files(spark, done, held, bring, side_by_side)
     if flaws:
         raise state_overwritten(flaws, generation.parent.parent.parent)
-    return names if names.issuperset(needed_at(done.epoch + 1, named)) else None
+    return names if names.issuperset(needed_at(done.epoch + 1, named)) else set()
 
 
 def hold_files(

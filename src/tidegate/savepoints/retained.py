@@ -1,74 +1,87 @@
 """A retained checkpoint of a stopped job, used as a savepoint: its files are collected for one restore.
 
 A manifest below `checkpoints/` refers to files in the job's folder, among those of later epochs. They are linked if the
-disk supports it, otherwise copied, into a folder that the caller removes. Their checksums were not recorded, so a
-restore can only prove that they did not change during the restore.
+disk supports it, otherwise copied, into a folder of this machine that the caller removes. Their checksums were not
+recorded, so a restore can only prove that they did not change during the restore; but see `checkpoints.state_proof`.
 """
 
 from __future__ import annotations
 
-import shutil
+import re
 from functools import partial
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.ingest_part import bring_parts
-from tidegate.checkpoints.job_layout import MANIFEST, QUERIES, generation_folder
+from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, MANIFEST, QUERIES, generation_folder, job_names
 from tidegate.checkpoints.spark_layout import offsets_entry
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import (
-    KINDS,
     CheckpointRecord,
     DoneEpoch,
+    JobRecord,
     SavedFile,
     SavedQuery,
     SavepointFormat,
     SavepointRecord,
     decode,
+    is_of_kind,
 )
 from tidegate.disk.blocks import measured
 from tidegate.disk.durable import Trust
 from tidegate.disk.walking import files_below
 from tidegate.savepoints.folder import Savepoint, check_names
-from tidegate.savepoints.hold import hold_files
+from tidegate.savepoints.hold import copy_files, hold_files
 from tidegate.savepoints.query import saved_query
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.leases import driver_or_engine_lives
+from tidegate.storages.opening import open_storage
 from tidegate.storages.refusals import job_runs
 from tidegate.storages.schemes import Folder
 
 
-def retained_in(folder: Path) -> CheckpointRecord | None:
+def by_flinks_name(place: Folder) -> Folder:
+    """The retained checkpoint that Flink would name `<checkpointing.dir>/<job id>/chk-<n>`; otherwise `place`."""
+    number = _FLINKS.fullmatch(place.name)
+    if number is None:
+        return place
+    jobs, job_id = place.parent.parent, place.parent.name
+    for name in job_names(jobs):
+        storage = open_storage(jobs / name)
+        data = storage.peek(JOB_RECORD)
+        if data is not None and decode(JobRecord, data, storage.where(JOB_RECORD)).job_id == job_id:
+            return jobs / name / CHECKPOINTS / number[1]
+    return place
+
+
+def retained_in(folder: Folder) -> CheckpointRecord | None:
     """The retained checkpoint in this folder, `<job>/checkpoints/<n>`; None if the folder is no such checkpoint. Raises
-    RECORD_CORRUPT, RECORD_NEWER and SAVEPOINT_UNSAFE.
+    RECORD_CORRUPT, RECORD_NEWER and SAVEPOINT_UNSAFE, and errors of a storage that is not a disk.
     """
-    try:
-        data = (folder / MANIFEST).read_bytes()
-    except OSError:
-        return None  # opening it as a savepoint gives the reason
-    if not data.startswith(f"tidegate {KINDS[CheckpointRecord]} ".encode()):
+    data = _manifest(folder)
+    if data is None or not is_of_kind(CheckpointRecord, data):
         return None
     record = decode(CheckpointRecord, data, str(folder / MANIFEST))
     check_names(record.job_id, record.queries, folder / MANIFEST)
     return record
 
 
-def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder: Folder) -> Savepoint:
+def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folder: Folder) -> Savepoint:
     """Assemble this checkpoint as a savepoint in `into`, which is empty. `job_folder`: the folder of the job to
     restore, whose locks the caller holds. If another job owns the checkpoint, it must not run.
 
-    Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, and storage errors.
+    Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, STATE_OVERWRITTEN, and storage errors.
     """
-    of_job = folder.resolve().parent.parent
-    is_own = job_folder.is_local and of_job == job_folder.local().resolve()
-    if not is_own and driver_or_engine_lives(of_job):
+    of_job = _behind_links(folder).parent.parent
+    if of_job != _behind_links(job_folder) and driver_or_engine_lives(of_job):
         raise _runs(of_job, record.job)
     generation = max((done.generation for done in record.queries), default=1)
-    with Trust().over(folder, "restore a retained checkpoint"):
-        shutil.copyfile(folder / MANIFEST, into / MANIFEST)
+    with Trust().over(into, "restore a retained checkpoint"):
+        (into / MANIFEST).write_bytes(_manifest(folder) or b"")  # the same bytes: their digest is its identity
         queries = tuple(_query(of_job, done, into) for done in record.queries)
-        _bring_logs(of_job, record, into)
+        if of_job.is_local:  # elsewhere no source has a log
+            _bring_logs(of_job.local(), record, into)
         files = tuple(_files(into))
     return Savepoint(
         into,
@@ -82,18 +95,35 @@ def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder:
             queries=queries,
             files=files,
         ),
-        origin=folder,
+        origin=folder.local() if folder.is_local else folder,
     )
 
 
-def _query(of_job: Path, done: DoneEpoch, into: Path) -> SavedQuery:
-    spark = (generation_folder(Folder.of(of_job) / QUERIES / done.query, done.generation) / "spark").local()
-    held = into / QUERIES / done.query / "spark"
+def _manifest(folder: Folder) -> bytes | None:
+    """None if there is none, or none that can be read: opening it as a savepoint gives the reason."""
+    if not folder.is_local:
+        return open_storage(folder).peek(MANIFEST)
+    try:
+        return (folder.local() / MANIFEST).read_bytes()
+    except OSError:
+        return None
+
+
+def _behind_links(folder: Folder) -> Folder:
+    return Folder.of(folder.local().resolve()) if folder.is_local else folder
+
+
+def _query(of_job: Folder, done: DoneEpoch, into: Path) -> SavedQuery:
+    generation = generation_folder(of_job / QUERIES / done.query, done.generation)
+    held, spark = into / QUERIES / done.query / "spark", generation / "spark"
     held.mkdir(parents=True)
-    if not spark.is_dir():
-        raise _incomplete(f"the files of epoch {done.epoch} of query {done.query}", spark)
     files, into_files = open_checkpoint_files(spark), open_checkpoint_files(held)
-    names = hold_files(files, done, into_files, partial(_bring, files, into_files))
+    if of_job.is_local:
+        names = hold_files(files, done, into_files, partial(_bring, files, into_files))
+    else:
+        names = copy_files(generation, done, into_files)
+    if not names:
+        raise _incomplete(f"the files of epoch {done.epoch} of query {done.query}", spark)
     if done.epoch > 0 and offsets_entry(done.epoch - 1) not in names:  # a restored generation has it, too
         raise _incomplete(f"the entry of epoch {done.epoch - 1} of query {done.query} in Spark's log", spark)
     return saved_query(done, held)
@@ -126,12 +156,12 @@ def _files(root: Path) -> list[SavedFile]:
     return sorted(found, key=lambda file: file.name)
 
 
-def _runs(of_job: Path, name: str) -> TidegateError:
+def _runs(of_job: Folder, name: str) -> TidegateError:
     instead = f"take a savepoint of it (`tidegate savepoint {name} DIR`), or stop it first"
     return job_runs("the files of its checkpoint stay", str(of_job), instead)
 
 
-def _incomplete(expected: str, where: Path, found: str = "none") -> TidegateError:
+def _incomplete(expected: str, where: Path | Folder, found: str = "none") -> TidegateError:
     return TidegateError(
         Code.SAVEPOINT_INCOMPLETE,
         expected=expected,
@@ -139,3 +169,6 @@ def _incomplete(expected: str, where: Path, found: str = "none") -> TidegateErro
         where=str(where),
         next_step="choose a newer one of the job's checkpoints, or a savepoint",
     )
+
+
+_FLINKS = re.compile(r"chk-(0|[1-9][0-9]*)")

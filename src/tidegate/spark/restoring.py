@@ -30,7 +30,7 @@ from tidegate.savepoints.fresh import highest_generation
 from tidegate.savepoints.ingest_restore import JoinedLog, SavedLog
 from tidegate.savepoints.restored import all_restored, read_restored
 from tidegate.savepoints.restoring import Restore, Scope
-from tidegate.savepoints.retained import as_savepoint, retained_in
+from tidegate.savepoints.retained import as_savepoint, by_flinks_name, retained_in
 from tidegate.savepoints.take import HELD
 from tidegate.spark.fresh import above_evidence
 from tidegate.spark.opens import Opens
@@ -58,7 +58,7 @@ def open_restore(
     storage = open_storage(job_folder)
     data = storage.read(JOB_RECORD)
     found = None if data is None else decode(JobRecord, data, storage.where(JOB_RECORD))
-    folder = Folder.of(wish.path)
+    folder = by_flinks_name(Folder.of(wish.path))
     if found is not None and _was_opened_from(folder, wish.rewind, job_folder, found):
         _LOG.warning(
             "job %s: generation %d was opened from %s before, and resumes from its newest checkpoint",
@@ -70,18 +70,17 @@ def open_restore(
 
 
 def _opened(place: Folder, job_folder: Folder, stack: ExitStack, opens: Opens, *, claim: bool) -> Savepoint:
-    if not place.is_local and not claim:
+    retained = retained_in(place)
+    if retained is None and not place.is_local and not claim:
         here = stack.enter_context(TemporaryDirectory(prefix="tidegate-savepoint-"))
         return brought_here(place, Path(here).resolve())
-    folder = place.local()  # the claim of a savepoint stands beside it, on a local disk
-    retained = retained_in(folder)
     if retained is None:
-        return open_savepoint(folder)
+        return open_savepoint(place.local())  # the claim of a savepoint stands beside it, on a local disk
     held = None if opens is Opens.CHECK or not job_folder.is_local else job_folder.local() / HELD
     if held is not None:
         ensure_folder(held)
     aside = stack.enter_context(TemporaryDirectory(prefix="tidegate-checkpoint-", dir=held))
-    return as_savepoint(folder, retained, Path(aside).resolve(), job_folder)
+    return as_savepoint(place, retained, Path(aside).resolve(), job_folder)
 
 
 def _was_opened_from(folder: Folder, rewind: str, job_folder: Folder, found: JobRecord) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,8 +12,8 @@ from tidegate.cli.tables import Column, print_table
 
 
 def diff(
-    before: Annotated[Path, typer.Argument(metavar="A", help="One savepoint's folder.")],
-    after: Annotated[Path, typer.Argument(metavar="B", help="The other one's.")],
+    before: Annotated[str, typer.Argument(metavar="A", help="One savepoint's folder, or its URI.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The other one's.")],
     json: Json = False,
 ) -> None:
     """Show the differences between two savepoints: by query the epoch, source ends, watermark, state, sinks,
@@ -32,7 +31,7 @@ def diff(
     different = operate.compare_savepoints(before, after)
     if json:
         found = [{"what": " ".join(each.what), "a": each.before, "b": each.after} for each in different]
-        print_json({"a": str(before.absolute()), "b": str(after.absolute()), "differences": found})
+        print_json({"a": str(operate.Folder.of(before)), "b": str(operate.Folder.of(after)), "differences": found})
     elif not different:
         typer.echo("no difference")
     else:

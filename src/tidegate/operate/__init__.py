@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         import_savepoint,
         inspect_savepoint,
         list_savepoints,
+        open_archive,
         stream_savepoint,
         verify_savepoint,
     )
@@ -101,6 +102,7 @@ _HOMES = {
         "import_savepoint",
         "inspect_savepoint",
         "list_savepoints",
+        "open_archive",
         "stream_savepoint",
         "verify_savepoint",
     ),
@@ -123,8 +125,8 @@ __all__ = [
     "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Stage", "State", "Ticket",
     "TicketState", "TicketView", "Transactions", "Verdict", "Verified", "Waiting", "check_restore",
     "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "folder_here", "import_savepoint",
-    "inspect_savepoint", "jobs", "list_savepoints", "list_transactions", "names", "open", "open_to_forget",
-    "read_beat", "stream_savepoint", "verify_savepoint",
+    "inspect_savepoint", "jobs", "list_savepoints", "list_transactions", "names", "open", "open_archive",
+    "open_to_forget", "read_beat", "stream_savepoint", "verify_savepoint",
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ List, inspect, verify and compare only read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -19,7 +20,7 @@ from tidegate.core.records import SavedQuery
 from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
 from tidegate.savepoints.at_a_place import dispose_at, open_at, savepoints_at, verify_at
 from tidegate.savepoints.claim import read_claim
-from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
+from tidegate.savepoints.folder import MANIFEST, Savepoint
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
@@ -176,11 +177,15 @@ def dispose_savepoint(path: str | Path) -> None:
 
 def export_savepoint(path: str | Path, target: str | Path, passed: BytesPassed = lambda _more, _total: None) -> Archive:
     """Write a savepoint as one tar archive. The archive is complete or absent."""
-    from tidegate.savepoints.archive import export_file
+    archive, found = Folder.of(target), open_at(Folder.of(path))
+    if archive.is_local:
+        from tidegate.savepoints.archive import export_file
 
-    archive = Path(target).absolute()
-    export_file(open_savepoint(Path(path).absolute()), archive, passed)
-    return Archive(str(archive), archive.stat().st_size)
+        export_file(found, archive.local(), passed)
+        return Archive(str(archive), archive.local().stat().st_size)
+    from tidegate.savepoints.archive_elsewhere import export_to
+
+    return Archive(str(archive), export_to(found, archive, passed))
 
 
 def stream_savepoint(path: str | Path, into: IO[bytes], called: Path, passed: BytesPassed) -> None:
@@ -188,7 +193,7 @@ def stream_savepoint(path: str | Path, into: IO[bytes], called: Path, passed: By
     from tidegate.disk.durable import Trust
     from tidegate.savepoints.archive import export_stream
 
-    found = open_savepoint(Path(path).absolute())
+    found = open_at(Folder.of(path))
     with Trust().over(called, "export a savepoint"):
         export_stream(found, into, passed)
         into.flush()
@@ -199,9 +204,24 @@ def import_savepoint(
 ) -> SavepointDetails:
     """Unpack a savepoint from an archive into a folder; it is complete or absent. `called`: the name of the archive in
     errors."""
-    from tidegate.savepoints.archive import import_stream
+    into = Folder.of(folder)
+    if into.is_local:
+        from tidegate.savepoints.archive import import_stream
 
-    return details_of(import_stream(archive, Path(folder).absolute(), passed, called=called))
+        return details_of(import_stream(archive, into.local(), passed, called=called))
+    from tidegate.savepoints.archive_elsewhere import import_to
+
+    return details_of(import_to(archive, into, passed, called=called))
+
+
+def open_archive(file: str | Path) -> AbstractContextManager[IO[bytes]]:
+    """An archive, as a stream, by its path or URI. Raises OSError, SAVEPOINT_INCOMPLETE, and storage errors."""
+    place = Folder.of(file)
+    if place.is_local:
+        return place.local().open("rb")
+    from tidegate.savepoints.archive_elsewhere import opened_archive
+
+    return opened_archive(place)
 
 
 # --- a savepoint as a view -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from lzma import LZMAError
 from pathlib import Path
@@ -28,11 +29,12 @@ from tidegate.disk.walking import files_below
 from tidegate.savepoints.folder import (
     MANIFEST,
     Savepoint,
-    names_wrong,
     open_savepoint,
 )
 from tidegate.savepoints.place import check_place
 from tidegate.savepoints.proof import copy_verified
+from tidegate.savepoints.saved_bytes import manifest_of, names_wrong, opened_file, where_is
+from tidegate.storages.schemes import Folder
 
 MANIFEST_AT_MOST_BYTES = 1 << 30
 """Enough for some seven million files. A longer first member is not a manifest."""
@@ -56,8 +58,7 @@ def export_stream(savepoint: Savepoint, into: IO[bytes], passed: BytesPassed = l
         raise error
     total = savepoint.size_bytes
     with tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as archive:
-        with Trust().over(savepoint.folder / MANIFEST, "read a savepoint"):
-            manifest = (savepoint.folder / MANIFEST).read_bytes()
+        manifest = manifest_of(savepoint)
         archive.addfile(_member(savepoint, MANIFEST, len(manifest)), BytesIO(manifest))
         for file in savepoint.record.files:
             _export_file(archive, savepoint, file)
@@ -72,7 +73,7 @@ def export_file(savepoint: Savepoint, target: Path, passed: BytesPassed = lambda
         with open(os.dup(descriptor), "wb") as file:
             try:
                 if os.path.lexists(target):
-                    raise _refused("a name that is free", "a file that is there already", target)
+                    raise name_taken(target)
                 file.truncate()  # the rest of a killed export
                 export_stream(savepoint, file, passed)
                 file.flush()
@@ -94,35 +95,33 @@ def import_stream(
     its name is taken.
     """
     check_place(into)
-    with Trust().over(into, "import a savepoint"):
-        try:
-            with tarfile.open(fileobj=source, mode="r|*") as archive:
-                return _import(archive, into, passed)
-        except _NO_ARCHIVE as error:
-            found = str(error) or type(error).__name__
-            raise _incomplete("a whole archive of a savepoint, from export", found, called or into) from None
+    with Trust().over(into, "import a savepoint"), reading(source, called or str(into)) as archive:
+        return _import(archive, into, passed)
+
+
+@contextmanager
+def reading(source: IO[bytes], called: str) -> Generator[tarfile.TarFile]:
+    """The archive in a stream. Raises SAVEPOINT_INCOMPLETE for bytes that are no archive, or a part of one. `called`:
+    its name in that error.
+    """
+    try:
+        with tarfile.open(fileobj=source, mode="r|*") as archive:
+            yield archive
+    except _NO_ARCHIVE as error:
+        found = str(error) or type(error).__name__
+        raise _incomplete("a whole archive of a savepoint, from export", found, called) from None
 
 
 # --- out ---------------------------------------------------------------------------------------------------
 
 
 def _export_file(archive: tarfile.TarFile, savepoint: Savepoint, file: SavedFile) -> None:
-    path = savepoint.folder / file.name
-    with _opened(path, file) as source:
-        hashing = _Hashing(source, path)
-        size = os.fstat(source.fileno()).st_size
-        _refuse(file.shortage(size), path)
+    where = where_is(savepoint, file)
+    with opened_file(savepoint, file) as (source, size):
+        hashing = _Hashing(source, Path(where))
+        _refuse(file.shortage(size), where)
         archive.addfile(_member(savepoint, file.name, file.size_bytes), hashing)
-    _refuse(file.flaw(size, hashing.digest()), path)
-
-
-def _opened(path: Path, file: SavedFile) -> IO[bytes]:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            _refuse(file.shortage(None), path)
-        raise storage_error(error, path, "read a file of a savepoint") from error
+    _refuse(file.flaw(size, hashing.digest()), where)
 
 
 def _member(savepoint: Savepoint, name: str, size: int) -> tarfile.TarInfo:
@@ -155,7 +154,7 @@ class _Hashing:
 
 
 def _import(archive: tarfile.TarFile, into: Path, passed: BytesPassed) -> Savepoint:
-    name, manifest = _manifest(archive, into)
+    name, manifest = first_member(archive, into)
     record = decode(SavepointRecord, manifest, f"{name}/{MANIFEST} in the archive")
     target, hidden = into / name, into / f".{name}.import"
     ensure_folder(into)
@@ -163,11 +162,11 @@ def _import(archive: tarfile.TarFile, into: Path, passed: BytesPassed) -> Savepo
     with _alone(hidden, os.O_RDONLY | os.O_DIRECTORY):
         try:
             if os.path.lexists(target):
-                raise _refused("a name that is free", "a savepoint, or something else, that is there already", target)
+                raise name_taken(target)
             _empty(hidden)
             (hidden / MANIFEST).write_bytes(manifest)
             open_savepoint(hidden)  # before any of its paths is used
-            _import_files(archive, name, record, hidden, passed)
+            unpack(archive, name, record, into, partial(_into, hidden), passed)
             _sync(hidden)
             os.rename(hidden, target)
         except BaseException:
@@ -177,8 +176,8 @@ def _import(archive: tarfile.TarFile, into: Path, passed: BytesPassed) -> Savepo
     return Savepoint(target, record)
 
 
-def _manifest(archive: tarfile.TarFile, into: Path) -> tuple[str, bytes]:
-    """The name of the savepoint's folder, and the first member."""
+def first_member(archive: tarfile.TarFile, into: Path | Folder) -> tuple[str, bytes]:
+    """The name of the savepoint's folder, and the manifest. Raises SAVEPOINT_INCOMPLETE and SAVEPOINT_UNSAFE."""
     member = archive.next()
     name, _, file = ("", "", "") if member is None else member.name.partition("/")
     if member is None or file != MANIFEST or not member.isreg():
@@ -191,26 +190,39 @@ def _manifest(archive: tarfile.TarFile, into: Path) -> tuple[str, bytes]:
     return name, _content(archive, member).read()
 
 
-def _import_files(
-    archive: tarfile.TarFile, name: str, record: SavepointRecord, hidden: Path, passed: BytesPassed
+def unpack(
+    archive: tarfile.TarFile,
+    name: str,
+    record: SavepointRecord,
+    into: Path | Folder,
+    take: Callable[[SavedFile, Readable], FileFlaw | None],
+    passed: BytesPassed,
 ) -> None:
+    """The other members, which must be the files of the manifest. `take` writes one, and returns how it differs.
+    `into`: the folder above the savepoint, for messages. Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED and
+    SAVEPOINT_UNSAFE.
+    """
     missing = {file.name: file for file in record.files}
     total = sum(file.size_bytes for file in record.files)
     while (member := archive.next()) is not None:
         file = missing.pop(member.name.removeprefix(f"{name}/"), None)
-        where = hidden.parent / member.name
+        where = f"{into}/{member.name}"
         if file is None or not member.name.startswith(f"{name}/"):
             raise _altered("only files that the savepoint names, once each", repr(member.name), where)
         if not member.isreg():
             raise _unsafe("plain files only", f"a member of type {member.type!r}", where)
         if member.size != file.size_bytes:
             raise _altered(f"{file.size_bytes} bytes", f"{member.size} bytes", where)
-        target = hidden / file.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _refuse(copy_verified(cast("Readable", _content(archive, member)), target, file), where)
+        _refuse(take(file, cast("Readable", _content(archive, member))), where)
         passed(file.size_bytes, total)
     for file in missing.values():
-        _refuse(file.shortage(None), hidden.parent / name / file.name)
+        _refuse(file.absent, f"{into}/{name}/{file.name}")
+
+
+def _into(hidden: Path, file: SavedFile, content: Readable) -> FileFlaw | None:
+    target = hidden / file.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return copy_verified(content, target, file)
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
@@ -270,28 +282,33 @@ def _in_use(path: Path) -> TidegateError:
 # --- errors ------------------------------------------------------------------------------------------------
 
 
-def _incomplete(expected: str, found: str, where: Path | str) -> TidegateError:
+def name_taken(target: Path | Folder) -> TidegateError:
+    """The error of an export or an import to a name that is not free."""
+    return _refused("a name that is free", "a file, a savepoint or something else that is there already", target)
+
+
+def _incomplete(expected: str, found: str, where: Path | Folder | str) -> TidegateError:
     return _error(Code.SAVEPOINT_INCOMPLETE, expected, found, where)
 
 
-def _altered(expected: str, found: str, where: Path) -> TidegateError:
+def _altered(expected: str, found: str, where: str) -> TidegateError:
     return _error(Code.SAVEPOINT_ALTERED, expected, found, where)
 
 
-def _unsafe(expected: str, found: str, where: Path) -> TidegateError:
+def _unsafe(expected: str, found: str, where: Path | Folder | str) -> TidegateError:
     return _error(Code.SAVEPOINT_UNSAFE, expected, found, where)
 
 
-def _error(code: Code, expected: str, found: str, where: Path | str) -> TidegateError:
+def _error(code: Code, expected: str, found: str, where: Path | Folder | str) -> TidegateError:
     return FileFlaw(code, expected, found).error(str(where), _EXPORT_AGAIN)
 
 
-def _refuse(flaw: FileFlaw | None, where: Path) -> None:
+def _refuse(flaw: FileFlaw | None, where: Path | str) -> None:
     if flaw is not None:
         raise flaw.error(str(where), _EXPORT_AGAIN) from None
 
 
-def _refused(expected: str, found: str, where: Path) -> TidegateError:
+def _refused(expected: str, found: str, where: Path | Folder) -> TidegateError:
     return TidegateError(
         Code.REQUEST_REFUSED,
         expected=expected,

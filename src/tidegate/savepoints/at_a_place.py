@@ -57,7 +57,7 @@ def verify_at(savepoint: Savepoint) -> list[TidegateError]:
     """All errors of a savepoint's files. Reads each file completely."""
     if savepoint.place is None:
         return on_a_disk.verify(savepoint)
-    files, named = open_checkpoint_files(savepoint.place), [file.name for file in savepoint.record.files]
+    files = open_checkpoint_files(savepoint.place)
 
     def compare(file: SavedFile) -> list[TidegateError]:
         opened = files.open(file.name)
@@ -68,9 +68,10 @@ def verify_at(savepoint: Savepoint) -> list[TidegateError]:
                 flaw = file.flaw(*read_blocks(opened, lambda _block: None))
         return [] if flaw is None else [flaw.error(files.where(file.name), COPY_AGAIN)]
 
-    strangers = {each.name for each in files.list()} - {MANIFEST, *named}
-    wrong = [_stranger(files.where(name)) for name in sorted(strangers)]
-    return [*wrong, *(error for found in side_by_side(compare, savepoint.record.files) for error in found)]
+    return [
+        *strangers_at(savepoint),
+        *(error for found in side_by_side(compare, savepoint.record.files) for error in found),
+    ]
 
 
 def dispose_at(place: Folder) -> None:
@@ -81,11 +82,25 @@ def dispose_at(place: Folder) -> None:
         if not on_a_disk.finish_disposal(place.local()):
             on_a_disk.dispose(on_a_disk.open_savepoint(place.local()))
         return
-    savepoint, files = open_at(place), open_checkpoint_files(place)
-    for name in sorted({each.name for each in files.list()} - {MANIFEST, *(f.name for f in savepoint.record.files)}):
-        raise _stranger(files.where(name))
+    for error in strangers_at(open_at(place)):
+        raise error
     open_storage(place).delete(MANIFEST)
-    files.clear("")
+    open_checkpoint_files(place).clear("")
+
+
+def strangers_at(savepoint: Savepoint) -> list[TidegateError]:
+    """The errors of files that a savepoint on another storage does not name. Reads no file."""
+    files = open_checkpoint_files(savepoint.place or savepoint.folder)
+    named = {MANIFEST, *(file.name for file in savepoint.record.files)}
+    return [_stranger(files.where(name)) for name in sorted({each.name for each in files.list()} - named)]
+
+
+def sizes_wrong_at(savepoint: Savepoint) -> list[TidegateError]:
+    """The errors of files of a savepoint on another storage that are missing or have another size. Reads no file."""
+    files = open_checkpoint_files(savepoint.place or savepoint.folder)
+    sizes = {each.name: each.size_bytes for each in files.list()}
+    found = [(file, file.size_flaw(sizes.get(file.name))) for file in savepoint.record.files]
+    return [flaw.error(files.where(file.name), COPY_AGAIN) for file, flaw in found if flaw is not None]
 
 
 def _stranger(where: str) -> TidegateError:

@@ -88,7 +88,7 @@ def check_into(job: RunningJob, into: Folder) -> None:
     storage.delete(scratch)
 
 
-def check_elsewhere(into: Folder, job_folder: Folder) -> None:
+def check_elsewhere(into: Folder, job_folder: Folder | None = None) -> None:
     """Raises REQUEST_REFUSED for a folder that belongs to this job, another job or another savepoint."""
     above = into
     while above.path != "/":

@@ -28,15 +28,27 @@ class SavedFile(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     size_bytes: int
     sha256: str
 
+    @property
+    def absent(self) -> FileFlaw:
+        """What is said of this file if it is not there."""
+        return FileFlaw(Code.SAVEPOINT_INCOMPLETE, f"a file of {self.size_bytes} bytes", "none")
+
     def shortage(self, size_bytes: int | None) -> FileFlaw | None:
         """The missing part of a file of this size, or of an absent file; None if nothing is missing. The content is not
         compared.
         """
         if size_bytes is None:
-            return FileFlaw(Code.SAVEPOINT_INCOMPLETE, f"a file of {self.size_bytes} bytes", "none")
+            return self.absent
         if size_bytes < self.size_bytes:
             return FileFlaw(Code.SAVEPOINT_INCOMPLETE, f"{self.size_bytes} bytes", f"{size_bytes} bytes")
         return None
+
+    def size_flaw(self, size_bytes: int | None) -> FileFlaw | None:
+        """How a file of this size, or an absent one, differs from this entry; None if it has the same size."""
+        if size_bytes == self.size_bytes:
+            return None
+        longer = FileFlaw(Code.SAVEPOINT_ALTERED, f"{self.size_bytes} bytes", f"{size_bytes} bytes")
+        return self.shortage(size_bytes) or longer
 
     def flaw(self, size_bytes: int, sha256: str) -> FileFlaw | None:
         """How a file differs from this entry, given the size and SHA-256 that were read; None if it is the same.

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.test_hashmap import LINES, write
+from tests.crash.test_hashmap import LINES, SNAPSHOTS_AT_ONCE, write
 from tests.crash.test_python_state import compare
 from tests.support.driver import Driver
 from tests.support.hdfs import HdfsServer
 from tests.support.today import turn
 from tidegate import operate
 from tidegate.checkpoints.job_layout import retained_numbers
-from tidegate.checkpoints.state_proof import Version, needed_at, version_of
+from tidegate.checkpoints.state_proof import Version, named_state, needed_at, version_of
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import prepared_name
 from tidegate.core.records import Prepared, decode
@@ -44,6 +44,31 @@ def test_a_job_with_hashmap_on_hdfs_that_is_killed_goes_on_exactly(hdfs: HdfsSer
     named = [each.name for epoch in range(4) for each in prepared(generation, epoch).state_files]
     assert set(named) >= set(needed_at(4, named))
     assert {version_of(name) for name in named} >= {Version(f"state/0/{part}", 4, False) for part in range(2)}
+
+
+@pytest.mark.more
+@pytest.mark.timeout(600)
+def test_a_job_whose_snapshots_take_the_place_of_its_deltas_starts_again(
+    hdfs: HdfsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many epochs that Spark removes old deltas, with a snapshot of nearly each version."""
+    checkpoints, epochs = f"{hdfs.uri}/{tmp_path.name}/checkpoints", 30
+    generation = Folder.of(checkpoints) / "draws/queries/draws/g1"
+    lines = [f"sea word-{number}" for number in range(epochs)]
+    write(tmp_path, *lines[: epochs - 4])
+    with monkeypatch.context() as quick:
+        quick.setenv("PYSPARK_SUBMIT_ARGS", SNAPSHOTS_AT_ONCE)
+        code, log = run(tmp_path, checkpoints)
+        assert code == 0, log
+    write(tmp_path, *lines)
+    code, log = run(tmp_path, checkpoints)
+    assert code == 0, log
+    compare(tmp_path / "draws", Counter(word for line in lines for word in line.split()))
+    named = named_state(open_storage(generation))
+    needed = needed_at(epochs, named)
+    assert [name for name in needed if name.endswith(".snapshot")], "there are snapshots, and they are named"
+    assert set(needed) <= set(named)
+    assert not open_storage(generation / "spark").look("state/0/0/1.delta"), "Spark has removed old deltas"
 
 
 @pytest.mark.more

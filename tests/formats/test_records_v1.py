@@ -96,6 +96,8 @@ FIELDS: dict[str, dict[str, Any]] = {
     "finished-through": {"epoch": 41, "sinks": {"counts-table": {"epoch": 40, "digest": "5d" * 32}}},
     "job": {"name": "wordcount", "job_id": "0f1e2d3c", "generation": 2},
     "generation": {"job_id": "0f1e2d3c", "after": 2, "generation": 3},
+    "preparation-ended": {"generation": 3, "ready": True, "queries": ("counts",)},
+    "job-ended": {"job_id": "0f1e2d3c", "after": 3, "since": "2026-01-02T03:04:05+00:00"},
     "checkpoint": {
         "number": 17,
         "job": "wordcount",

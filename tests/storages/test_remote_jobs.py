@@ -140,6 +140,28 @@ def test_a_driver_that_was_paused_while_its_job_was_restored_changes_nothing_whe
     assert shown == {"bay": sorted(older + newer), "sea": sorted(2 * count for count in older + newer)}
 
 
+@turn(2, of=4)
+@pytest.mark.timeout(400)
+def test_a_plain_start_continues_a_sealed_generation_and_the_paused_opener_loses(s3: S3Server, tmp_path: Path) -> None:
+    checkpoints = str(s3.folder())
+    write_input(checkpoints, range(2))
+    with Driver(PROGRAM, str(tmp_path), checkpoints, LONG_LEASE, log=tmp_path / "log") as first:
+        assert first.wait() == 0, first.tail()
+    write_input(checkpoints, range(2, FILES))
+    opener = (PROGRAM, str(tmp_path), checkpoints, LEASE, "fresh=again")
+    with Driver(*opener, log=tmp_path / "paused", failpoints="restore.recorded=pause") as paused:
+        paused.wait_until_stopped()
+        assert epochs_below_the_seal(checkpoints, "counts", 1) == 2
+        with Driver(PROGRAM, str(tmp_path), checkpoints, LONG_LEASE, log=tmp_path / "log") as successor:
+            assert successor.wait() == 0, successor.tail()
+        is_exact(tmp_path, checkpoints)
+        os.kill(paused.process.pid, signal.SIGCONT)
+        assert paused.wait() == 1, paused.tail()
+        assert any(code in paused.tail() for code in ("TG-LEASE-LOST", "TG-GENERATION-SEALED")), paused.tail()
+    is_exact(tmp_path, checkpoints)
+    assert {query.generation for query in operate.open(checkpoints, "words").info().queries} == {3}
+
+
 @pytest.mark.more
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("point", PAUSED_BEFORE)

@@ -11,10 +11,20 @@ from tidegate.core.records import (
     FinishedThrough,
     OperatorFingerprint,
     OperatorsAccepted,
+    Sealed,
     Start,
     decode,
+    is_of_kind,
 )
 from tidegate.storages.storage import Storage
+
+
+def seal_of(ledger: Storage) -> Sealed | None:
+    """The seal of a generation; None if it has none. Nothing is decided behind it, so it has the highest number."""
+    newest = max(entry_numbers(ledger.list(DECIDED)), default=None)
+    name = "" if newest is None else entry(DECIDED, newest)
+    data = ledger.read(name) if name else None
+    return decode(Sealed, data, ledger.where(name)) if data is not None and is_of_kind(Sealed, data) else None
 
 
 def newest_operator_uids(ledger: Storage) -> Mapping[str, str]:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
+from tidegate.checkpoints.succession import standing
 from tidegate.core.records import Drain, decode, encode
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
 DRAIN = "drain"
+
+
+def drain_name(job_folder: Folder, job_id: str) -> str:
+    """The name of the record. On a disk locks prove that no process of an earlier job of this name removes it."""
+    return DRAIN if job_folder.is_local else f"{DRAIN}.{job_id}"
 
 
 class DrainRecord:
@@ -18,35 +24,37 @@ class DrainRecord:
         self._storage = open_storage(job_folder)
         self._folder = job_folder
         self._job_id = job_id
+        self._name = drain_name(job_folder, job_id)
 
     def read(self) -> Drain | None:
         """None also for the record of an earlier job of this name."""
-        found = read_drain(self._folder)
+        found = _read(self._folder, self._name)
         return found if found is not None and found.job_id == self._job_id else None
 
     def begin(self) -> None:
         """Record the request. From now on every start only resumes the drain."""
         if self.read() is None:  # of this job: overwrites the record of another job
-            self._storage.replace(DRAIN, encode(Drain(job_id=self._job_id, since=_now())))
+            self._storage.replace(self._name, encode(Drain(job_id=self._job_id, since=_now())))
 
     def end(self) -> None:
         """Record that everything that waited for the end of time is emitted and committed."""
         found = self.read()
         if found is not None and not found.ended:
-            self._storage.replace(DRAIN, encode(Drain(job_id=self._job_id, since=found.since, ended=_now())))
+            self._storage.replace(self._name, encode(Drain(job_id=self._job_id, since=found.since, ended=_now())))
 
     def take_back(self) -> None:
         """Withdraw the request: the next start resumes the job as before. Not allowed if any query has reached the
         end.
         """
-        self._storage.set_aside(DRAIN)  # durably, unlike a removal
+        self._storage.set_aside(self._name)  # durably, unlike a removal
 
 
 def read_drain(job_folder: Folder) -> Drain | None:
-    """The record in the folder, of any job of this name; None if no drain was ever begun."""
-    storage = open_storage(job_folder)
-    data = storage.read(DRAIN)
-    return None if data is None else decode(Drain, data, storage.where(DRAIN))
+    """The record in the folder; None if no drain was ever begun. On a disk it may be of an earlier job of this name."""
+    if job_folder.is_local:
+        return _read(job_folder, DRAIN)
+    job = standing(job_folder)
+    return None if job is None else _read(job_folder, drain_name(job_folder, job.job_id))
 
 
 def is_drained(job_folder: Folder) -> bool:
@@ -62,6 +70,12 @@ def drained_at(job_folder: Folder, job_id: str | None = None) -> str | None:
     if found is None or (job_id is not None and found.job_id != job_id):
         return None
     return found.ended or None
+
+
+def _read(job_folder: Folder, name: str) -> Drain | None:
+    storage = open_storage(job_folder)
+    data = storage.read(name)
+    return None if data is None else decode(Drain, data, storage.where(name))
 
 
 def _now() -> str:

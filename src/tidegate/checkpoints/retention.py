@@ -3,28 +3,35 @@ Afterwards a job of the same name can begin again.
 
 The order makes a kill at any point safe. Before the record *closing* exists, nothing has changed, and the next start
 resumes the job. After that, the next start completes the deletion, and begins a new job.
+
+Off a disk a process that deletes may be paused, and resume when another one has completed the deletion and the next job
+of this name runs. So there the end of the job is a record that only one job has (`succession.end_job`), in the place of
+*closing*; and what is removed has a name that no later job uses, or says which job it belongs to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timezone
 
-from tidegate.checkpoints.drained import DRAIN
+from tidegate.checkpoints.done_epoch import seal_of
+from tidegate.checkpoints.drained import DRAIN, drain_name
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import (
     CHECKPOINTS,
     GENERATIONS,
     JOB_RECORD,
+    MANIFEST,
     QUERIES,
     RESTORES,
+    checkpoint_folders,
     generation_folder,
-    generations,
     query_names,
 )
 from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.checkpoints.succession import end_clearing, end_job, job_to_clear, reserved_for
 from tidegate.core.ledger import DECIDED, LEDGER, entry
-from tidegate.core.records import Closing, JobRecord, Sealed, decode, encode, is_of_kind
+from tidegate.core.records import CheckpointRecord, Closing, JobRecord, Sealed, decode, encode
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
@@ -35,17 +42,28 @@ ClearSinks = Callable[[str], None]
 """Makes the sinks forget a job, by its id. May be called again."""
 
 
-def delete_checkpoints(job_folder: Folder, job_id: str, clear_sinks: ClearSinks) -> None:
+def delete_checkpoints(job_folder: Folder, job_id: str, clear_sinks: ClearSinks, queries: Collection[str] = ()) -> None:
     """Remove everything from which the job could resume: in its sinks, then in its folder. Only with the job's locks
     held, and after all its processes have ended. History and locks stay: they are no part of the checkpoint.
+
+    `queries`: the uids that the program is known to have, also of those that have not begun.
     """
-    since = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    open_storage(job_folder).put_if_absent(_CLOSING, encode(Closing(job_id=job_id, since=since)))
-    go_on_deleting(job_folder, clear_sinks)
+    if job_folder.is_local:
+        since = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        open_storage(job_folder).put_if_absent(_CLOSING, encode(Closing(job_id=job_id, since=since)))
+    else:
+        end_job(job_folder, job_id)
+    go_on_deleting(job_folder, clear_sinks, queries)
 
 
-def go_on_deleting(job_folder: Folder, clear_sinks: ClearSinks) -> bool:
+def go_on_deleting(job_folder: Folder, clear_sinks: ClearSinks, queries: Collection[str] = ()) -> bool:
     """Finish a `delete_checkpoints` that was killed, if there is one. Only with the job's locks held."""
+    if job_folder.is_local:
+        return _on_a_disk(job_folder, clear_sinks)
+    return _elsewhere(job_folder, clear_sinks, queries)
+
+
+def _on_a_disk(job_folder: Folder, clear_sinks: ClearSinks) -> bool:
     storage = open_storage(job_folder)
     data = storage.read(_CLOSING)
     if data is None:
@@ -53,9 +71,7 @@ def go_on_deleting(job_folder: Folder, clear_sinks: ClearSinks) -> bool:
     closing = decode(Closing, data, storage.where(_CLOSING))
     if _job_id(storage) in (None, closing.job_id):
         clear_sinks(closing.job_id)
-        _clear_queries(job_folder)
-        # A process that opens a generation may be paused, where no lock proves that there is none.
-        for name in (CHECKPOINTS, RESTORES, INGEST, *([GENERATIONS] if job_folder.is_local else [])):
+        for name in (QUERIES, CHECKPOINTS, RESTORES, INGEST, GENERATIONS):
             storage.clear(name)
         storage.delete(DRAIN)
         storage.delete(JOB_RECORD)
@@ -66,43 +82,69 @@ def go_on_deleting(job_folder: Folder, clear_sinks: ClearSinks) -> bool:
     return True
 
 
-def _clear_queries(job_folder: Folder) -> None:
-    """Remove the queries. File locks prove that no driver lives. A lease cannot, so each generation leaves a seal. It
-    holds off a driver that was paused, which may decide nothing for a job that is gone.
+def _elsewhere(job_folder: Folder, clear_sinks: ClearSinks, queries: Collection[str]) -> bool:
+    """A lease cannot prove that no driver lives, so each generation leaves a seal, and its decisions. They hold off a
+    driver that was paused, which may decide nothing for a job that is gone: neither its next epoch, nor one again whose
+    entry in Spark's log is removed. The seals come before the sinks are cleared: what is decided later would be
+    committed there, as of a job that has no checkpoints.
     """
-    if job_folder.is_local:
-        open_storage(job_folder).clear(QUERIES)
-        return
-    for uid in query_names(job_folder):
-        for number in generations(job_folder / QUERIES / uid):
-            generation = open_storage(generation_folder(job_folder / QUERIES / uid, number))
-            kept = entry(DECIDED, _sealed(generation))
-            for folder in ("spark", *(f"{LEDGER}/{name}" for name in generation.folders(LEDGER))):
-                if folder != DECIDED:
-                    generation.clear(folder)
-            decided = [entry(DECIDED, number) for number in entry_numbers(generation.list(DECIDED))]
-            for name in [*(f"{LEDGER}/{name}" for name in generation.list(LEDGER)), *decided]:
-                if name != kept:
-                    generation.delete(name)
+    job_id = job_to_clear(job_folder)
+    if job_id is None:
+        return False
+    storage = open_storage(job_folder)
+    numbers = reserved_for(storage, job_id)
+    uids = sorted({*query_names(job_folder), *queries})
+    folders = [generation_folder(job_folder / QUERIES / uid, number) for uid in uids for number in numbers]
+    for folder in folders:
+        _seal(open_storage(folder))
+    clear_sinks(job_id)
+    for folder in folders:
+        _clear_generation(open_storage(folder))
+    for number in numbers:
+        storage.delete(entry(RESTORES, number))
+    for number in checkpoint_folders(job_folder):
+        _clear_checkpoint(storage, number, job_id)
+    storage.delete(drain_name(job_folder, job_id))
+    end_clearing(job_folder, job_id)
+    if _job_id(storage) == job_id:
+        storage.delete(JOB_RECORD)
+    return True
 
 
-def _sealed(generation: Storage) -> int:
-    """The epoch at which this generation is sealed. Nothing is finished before: the job is given up."""
-    while True:
-        newest = max(entry_numbers(generation.list(DECIDED)), default=-1)
-        data = generation.read(entry(DECIDED, newest)) if newest >= 0 else None
-        if data is not None and is_of_kind(Sealed, data):
-            return newest
-        generation.put_if_absent(entry(DECIDED, newest + 1), encode(Sealed(epoch=newest + 1)))
+def _clear_checkpoint(storage: Storage, number: int, job_id: str) -> None:
+    """Remove a retained checkpoint of this job. Its number may be used again by a later job of this name."""
+    name = f"{CHECKPOINTS}/{number}/{MANIFEST}"
+    data = storage.read(name)
+    if data is not None and decode(CheckpointRecord, data, storage.where(name)).job_id == job_id:
+        storage.delete(name)
+
+
+def _clear_generation(generation: Storage) -> None:
+    """Remove a generation of a query, without its decisions and its seal."""
+    for folder in ("spark", *(f"{LEDGER}/{name}" for name in generation.folders(LEDGER))):
+        if folder != DECIDED:
+            generation.clear(folder)
+    generation.delete_all([f"{LEDGER}/{name}" for name in generation.list(LEDGER)])
+
+
+def _seal(generation: Storage) -> None:
+    """Seal this generation. Nothing is finished before: the job is given up."""
+    while seal_of(generation) is None:
+        number = max(entry_numbers(generation.list(DECIDED)), default=-1) + 1
+        generation.put_if_absent(entry(DECIDED, number), encode(Sealed(epoch=number)))
 
 
 def is_being_deleted(job_folder: Folder) -> bool:
     """True if deletion of the job's checkpoints has begun: the remaining files no longer count."""
+    if not job_folder.is_local:
+        return job_to_clear(job_folder) is not None
     return open_storage(job_folder).look(_CLOSING) is not None
 
 
 def closing_id(job_folder: Folder) -> str | None:
     """The id of the job whose checkpoints are being deleted; None if no deletion has begun."""
+    if not job_folder.is_local:
+        return job_to_clear(job_folder)
     storage = open_storage(job_folder)
     data = storage.read(_CLOSING)
     return None if data is None else decode(Closing, data, storage.where(_CLOSING)).job_id

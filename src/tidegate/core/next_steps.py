@@ -45,8 +45,8 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     ),
     "TG-RUN-SUPERSEDED": "nothing: the newer run continues this query",
     "TG-GENERATION-SEALED": (
-        "start the job again: it continues in its newest generation; if the restore or --fresh was cut off, repeat that"
-        " command"
+        "start the job again: it continues in its newest generation; if a restore or --fresh lost, and is still wanted,"
+        " repeat that command"
     ),
     "TG-EPOCH-FINISHED": "start the job again (`tidegate run` does by itself): recovery restores Spark's log",
     "TG-EPOCH-STUCK": "end this process, then start again: until then it keeps the job's locks",

@@ -22,7 +22,7 @@ from tidegate.core.effects import Steps, get, put_if_absent
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, Query, entry, numbers, read_finished, stop_if_superseded
 from tidegate.core.ledger_names import START
-from tidegate.core.records import Sealed, decode, encode, is_of_kind
+from tidegate.core.records import Sealed, Start, decode, encode, is_of_kind
 from tidegate.core.recover import finish_with_a_run
 
 
@@ -50,12 +50,28 @@ def _finish(query: Query) -> Steps[int]:
     """Finish what is decided. Returns the newest decided epoch; -1 for a query that has not begun. Only a restore
     begins a generation behind epoch 0, and its *start* is there before the generation counts.
     """
-    if (yield from get(START)) is None:
+    data = yield from get(START)
+    if data is None:
         return -1
+    _demand_sinks(query, decode(Start, data, START))
     run, _ = yield from finish_with_a_run(query)
     last = yield from read_finished()
     yield from stop_if_superseded(query, run)
     return last
+
+
+def _demand_sinks(query: Query, start: Start) -> None:
+    """Raise RUN_SUPERSEDED for a query that has begun since the opener has read it: another driver lives, and the
+    opener does not know the sinks of what it has decided.
+    """
+    if start.sinks != query.sinks:
+        raise TidegateError(
+            Code.RUN_SUPERSEDED,
+            expected="a query that has not begun",
+            found="its *start*: another driver has begun it meanwhile",
+            where=str(query),
+            next_step="start again",
+        )
 
 
 def find_seal() -> Steps[Sealed | None]:

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
+from tidegate.checkpoints.job_layout import QUERIES, generations
 from tidegate.checkpoints.retention import closing_id, delete_checkpoints, go_on_deleting, is_being_deleted
+from tidegate.checkpoints.succession import standing
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import is_name
-from tidegate.core.records import JobRecord, SinkIdentity, decode
+from tidegate.core.records import SinkIdentity
 from tidegate.operate.place import JobPlace, open_job
 from tidegate.operate.sinks import SINKS, DescribedSink, Sinks, needs_its_program, not_described, open_sink
 from tidegate.operate.status import find_job_folder
@@ -67,7 +68,7 @@ def look_before(job_folder: Folder) -> Clearance:
     name, job_id = _named(job_folder)
     described = _described(job_folder)
     waiting = 0
-    if open_storage(job_folder).look(JOB_RECORD) is not None:
+    if standing(job_folder) is not None:
         job = open_job(job_folder)
         for place in job.queries():
             records = recorded(job, place, Runs.NO).waiting
@@ -95,12 +96,12 @@ def forget(job_folder: Folder, options: Mapping[str, str] | None = None) -> Clea
         described = _described(job_folder)
         sinks = _opened(described, options or {})
         clear = partial(_clear, sinks, found.job, job_folder)
-        if not go_on_deleting(job_folder, clear):
+        if not go_on_deleting(job_folder, clear, found.queries):
             _check_described(open_job(job_folder), described)
             for each, sink in sinks:
                 for generation in _generations(job_folder, each.query):
                     sink.pending(_identity(found.job, found.job_id, each, generation))
-            delete_checkpoints(job_folder, found.job_id, clear)
+            delete_checkpoints(job_folder, found.job_id, clear, found.queries)
     return found
 
 
@@ -205,12 +206,8 @@ def _named(job_folder: Folder) -> tuple[str, str]:
 
 
 def _name_in(job_folder: Folder) -> tuple[str, str | None]:
-    storage = open_storage(job_folder)
-    data = storage.read(JOB_RECORD)
-    if data is None:
-        return job_folder.name, None
-    record = decode(JobRecord, data, storage.where(JOB_RECORD))
-    return record.name, record.job_id
+    record = standing(job_folder)
+    return (job_folder.name, None) if record is None else (record.name, record.job_id)
 
 
 def _generations(job_folder: Folder, query: str) -> list[int]:

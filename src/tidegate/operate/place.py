@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, newest_begun, query_names
+from tidegate.checkpoints.succession import standing
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query
 from tidegate.core.records import JobRecord, SinkIdentity, Start, decode
@@ -71,10 +72,9 @@ class JobPlace:
 
 
 def open_job(folder: Folder) -> JobPlace:
-    """The job in this folder. Raises JOB_UNKNOWN if there is none, RECORD_... if *job.json* is unreadable."""
-    storage = open_storage(folder)
-    data = storage.read(JOB_RECORD)
-    if data is None:
+    """The job in this folder. Raises JOB_UNKNOWN if there is none, RECORD_... if a record of it is unreadable."""
+    record = standing(folder)
+    if record is None:
         raise TidegateError(
             Code.JOB_UNKNOWN,
             expected=f"{JOB_RECORD} of a job",
@@ -82,7 +82,7 @@ def open_job(folder: Folder) -> JobPlace:
             where=str(folder),
             next_step="see `tidegate list -a`",
         )
-    return JobPlace(folder, decode(JobRecord, data, storage.where(JOB_RECORD)))
+    return JobPlace(folder, record)
 
 
 def _newest_generation(folder: Folder) -> QueryPlace | None:

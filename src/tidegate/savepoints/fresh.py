@@ -16,13 +16,13 @@ import msgspec
 
 from tidegate.checkpoints.job_layout import QUERIES, generation_folder, generations, newest_begun, query_names
 from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.checkpoints.succession import reserve, reserved
 from tidegate.core.ledger import RUNS, entry
 from tidegate.core.records import JobRecord, Restored, Run, Start, encode
 from tidegate.disk.durable import Trust, remove_folder
 from tidegate.savepoints.preparing import hidden_folder, ledger_of
 from tidegate.savepoints.restore import switch
 from tidegate.savepoints.restored import all_restored
-from tidegate.savepoints.succession import reserve, reserved
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
@@ -63,26 +63,28 @@ def highest_generation(job_folder: Folder) -> int:
 
 def first_generation(job_folder: Folder) -> int:
     """The generation of a new job: above those that a forgotten job of this name has left sealed, which is on HDFS and
-    S3. Where a query has begun, *job.json* is lost: then it is 1, and the start finds the other job's *start*. On a
-    disk a forgotten job leaves nothing, so whatever stands there is looked at.
+    S3. Where a query has begun and no job is recorded, the records are lost: then it is 1, and the start finds the
+    other job's *start*. On a disk a forgotten job leaves nothing, so whatever stands there is looked at.
     """
     if job_folder.is_local:
         return 1
-    begun = any(newest_begun(job_folder / QUERIES / uid) for uid in query_names(job_folder))
-    return 1 if begun else highest_generation(job_folder) + 1
+    lost = not reserved(open_storage(job_folder)) and any(
+        newest_begun(job_folder / QUERIES / uid) for uid in query_names(job_folder)
+    )
+    return 1 if lost else highest_generation(job_folder) + 1
 
 
 def open_empty(opening: Opening) -> None:
     """Open it. Only with the job's locks held, and after all decided epochs are finished."""
     folder, number = opening.job_folder, opening.record.generation
     if not folder.is_local:
-        reserve(open_storage(folder), opening.record)
+        reserve(folder, opening.older, opening.record)
     with Trust().over(folder.local(), "open a generation") if folder.is_local else nullcontext():
         for uid, start in opening.starts.items():
             if folder.is_local:
                 remove_folder(hidden_folder(folder.local(), uid, number))
             ledger, name = ledger_of(folder, uid, number)
-            newest = max(_runs(folder, uid), default=0)
+            newest = max(runs_of(folder, uid), default=0)
             if newest:
                 run = msgspec.structs.replace(opening.run, run=newest)
                 ledger.put_if_absent(entry(RUNS, newest), encode(run))
@@ -99,14 +101,15 @@ def open_empty(opening: Opening) -> None:
         rewind=opening.fresh.id,
         program=tuple(opening.starts),
     )
-    switch(folder, restored, opening.older, opening.record, opening.reach)
+    switch(folder, restored, opening.older, opening.record, tuple(opening.starts), opening.reach)
 
 
 _NOTHING = "nothing (--fresh)"
 """Used in place of the savepoint from which a generation was opened."""
 
 
-def _runs(job_folder: Folder, uid: str) -> list[int]:
+def runs_of(job_folder: Folder, uid: str) -> list[int]:
+    """The numbers of all runs of a query, in all its generations."""
     query = job_folder / QUERIES / uid
     return [
         run

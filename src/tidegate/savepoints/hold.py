@@ -105,7 +105,7 @@ def hold_files(
     too old to be needed; the caller has to check this. The two log entries of the epoch are written from *decided*
     instead. `for_each`: applies it to every name, in order or side by side.
     """
-    names = [each.name for each in spark.list() if _is_of(each.name, done.epoch)]
+    names = [each.name for each in spark.list() if is_of(each.name, done.epoch)]
     came = {name for name, there in zip(names, for_each(bring, names), strict=True) if there}
     for name, data in ((offsets_entry(done.epoch), done.offsets), (commits_entry(done.epoch), done.commits)):
         held.write(name, data)
@@ -127,7 +127,7 @@ def _start(ledger: Storage) -> Start | None:
     return None if data is None else decode(Start, data, ledger.where(START))
 
 
-def _is_of(name: str, epoch: int) -> bool:
+def is_of(name: str, epoch: int) -> bool:
     """True if a file of Spark's checkpoint belongs to an epoch or an earlier one. False for the epoch's own two log
     entries.
     """

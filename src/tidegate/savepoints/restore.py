@@ -10,7 +10,8 @@ prepares (*openings/G*), and without *start*: no query has begun in it. What is 
 there, and each copy is compared by size and SHA-256.
 
 After a kill before the generation counts, the next start removes what was prepared. After a kill behind it, the next
-start completes the renames, or puts *start*. `settle` is that part of every start.
+start completes the renames, or puts *start*. `settle` is that part of every start. An opener that was paused may find
+that a start has removed what it prepared (*openings/G.end*): then it goes no further.
 
 A generation begins as if its last epoch had been done in it. *start* has the epoch behind it. *decided* has the bytes
 of Spark's entries: so recovery repairs them, adds a due no-data epoch, and compares the first epoch with their end.
@@ -21,7 +22,7 @@ from these.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
@@ -38,6 +39,7 @@ from tidegate.checkpoints.spark_layout import (
     commits_entry,
     offsets_entry,
 )
+from tidegate.checkpoints.succession import end_preparation, open_next, reserve
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code
@@ -67,11 +69,10 @@ from tidegate.savepoints.preparing import bring, hidden_folder, ledger_of
 from tidegate.savepoints.proof import copy_verified, flaw_at
 from tidegate.savepoints.restoring_sinks import begins_with
 from tidegate.savepoints.settled import settle
-from tidegate.savepoints.succession import open_next, reserve
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
-_NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
+NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 """Spark's id of a query. Two running queries must not share one, so recovery writes a new one."""
 _COPY_AGAIN = "copy the savepoint again from a complete copy; nothing of the job was changed"
 
@@ -140,7 +141,7 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
     folder = restoring.job_folder
     with Trust().over(restoring.aside or folder.local(), "restore a savepoint"):
         if not folder.is_local:
-            reserve(open_storage(folder), restoring.record)
+            reserve(folder, restoring.older, restoring.record)
         built = {query.uid: _built_in(restoring, query.uid) for query in restoring.queries}
         for query in restoring.queries:
             remove_folder(built[query.uid])
@@ -178,21 +179,27 @@ def commit(restoring: Restoring) -> None:
         renamed=dict(restoring.renamed),
         program=restoring.program,
     )
-    switch(restoring.job_folder, restored, restoring.older, restoring.record, restoring.reach)
+    prepared = [query.uid for query in restoring.queries]
+    switch(restoring.job_folder, restored, restoring.older, restoring.record, prepared, restoring.reach)
 
 
 def switch(
     job_folder: Folder,
-    restored: Restored,
+    restored: Restored | None,
     older: JobRecord | None,
     record: JobRecord,
+    prepared: Collection[str],
     reach: Callable[[str], None],
 ) -> None:
-    """The steps that make a generation count, for any contents of its folders. Off a disk the older one is sealed."""
+    """The steps that make a generation count, for any contents of its folders. Off a disk the older one is sealed.
+    `restored`: None for a generation without a savepoint. `prepared`: the queries whose *start* is prepared.
+    """
     storage = open_storage(job_folder)
-    storage.replace(entry(RESTORES, record.generation), encode(restored))
+    if restored is not None:
+        storage.replace(entry(RESTORES, record.generation), encode(restored))
     reach("restore.noted")
-    open_next(storage, older, record)
+    end_preparation(job_folder, record, prepared)
+    open_next(job_folder, older, record)
     reach("restore.opened")
     storage.replace(JOB_RECORD, encode(record))
     reach("restore.switched")
@@ -245,7 +252,7 @@ def _name_now(name: str, query: RestoredQuery) -> str | None:
     """The name of a file in the new checkpoint; None for one that is left out."""
     root, _, below = name.partition("/")
     if root != SOURCES:
-        if name in _NOT_RESTORED or query.make_empty is not None:
+        if name in NOT_RESTORED or query.make_empty is not None:
             return None
         return name if query.operators is None else moved_name(name, query.operators)
     place, _, rest = below.partition("/")

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
+from tidegate.checkpoints.job_layout import (
+    GENERATIONS,
+    JOB_RECORD,
+    QUERIES,
+    RESTORES,
+    generation_folder,
+    generations,
+    query_names,
+)
 from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.checkpoints.succession import (
+    OPENINGS,
+    give_up,
+    named_by_job_record,
+    newest_generation,
+    preparation_of,
+    reserved,
+    standing,
+)
+from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import START, entry
 from tidegate.core.ledger_names import PREPARED_START
-from tidegate.core.records import JobRecord, decode, encode
+from tidegate.core.records import JobRecord, encode
 from tidegate.disk.durable import TRASH, Trust, remove_folder, sync_folder
 from tidegate.savepoints.ingest_restore import settle_logs
 from tidegate.savepoints.preparing import HIDDEN
 from tidegate.savepoints.restored import read_restored
-from tidegate.savepoints.succession import newest_generation, reserved
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
@@ -27,9 +45,9 @@ def settle(job_folder: Folder) -> None:
     job's locks held, and before anything else reads its queries.
     """
     storage = open_storage(job_folder)
-    record = _newest_record(storage)
+    record = _caught_up(job_folder, storage)
     current = 0 if record is None else record.generation
-    for folder_of_records in ("", RESTORES):
+    for folder_of_records in ("", RESTORES, GENERATIONS, OPENINGS):
         storage.remove_leftovers(folder_of_records)
     if not job_folder.is_local:
         _settle_in_place(job_folder, current)
@@ -47,33 +65,67 @@ def settle(job_folder: Folder) -> None:
             _leave_behind(folder / QUERIES / uid, current)
 
 
-def _newest_record(storage: Storage) -> JobRecord | None:
-    """*job.json*, which names the generation that counts from now on."""
-    data = storage.read(JOB_RECORD)
-    if data is None:
-        return None
-    named = decode(JobRecord, data, storage.where(JOB_RECORD))
-    record = newest_generation(storage, named)
-    if record != named:
+def demand_starts(job_folder: Folder, record: JobRecord) -> None:
+    """Let each query begin with the *start* that this generation was opened with, as `settle` does: it may count since
+    then. On a disk it does nothing.
+
+    Raises RECORD_CORRUPT if that *start* is gone: the query would begin at epoch 0, and repeat its rows.
+    """
+    ready = None if job_folder.is_local else preparation_of(open_storage(job_folder), record.generation)
+    folders = [job_folder / QUERIES / uid for uid in (() if ready is None else ready.queries)]
+    ledgers = [open_storage(generation_folder(each, record.generation)) for each in folders]
+    raise_all([_without_start(ledger) for ledger in ledgers if not _begins(ledger)], f"job {record.name}")
+
+
+def _begins(ledger: Storage) -> bool:
+    """Put the *start* that is prepared in this ledger. False if there is none, and no other one."""
+    start = ledger.read(PREPARED_START)
+    if start is not None:
+        ledger.put_if_absent(START, start)
+    return start is not None or ledger.look(START) is not None
+
+
+def _caught_up(job_folder: Folder, storage: Storage) -> JobRecord | None:
+    """The job, in the generation that counts from now on. *job.json* names it."""
+    named = named_by_job_record(storage)
+    record = standing(job_folder)
+    if job_folder.is_local and record is not None:
+        record = newest_generation(storage, record)
+    if record is not None and record != named:
         storage.replace(JOB_RECORD, encode(record))
     return record
 
 
 def _settle_in_place(job_folder: Folder, current: int) -> None:
-    """Let the queries of the current generation begin, and remove what was prepared for others. A start that was paused
-    may still write there: then the next start removes that.
+    """Let the queries of the current generation begin, and remove what was prepared for generations that never count.
+    A start that was paused may still write there: then the next start removes that.
     """
-    uids, prepared = query_names(job_folder), reserved(open_storage(job_folder))
-    for uid in uids if current in prepared else ():
-        ledger = open_storage(generation_folder(job_folder / QUERIES / uid, current))
-        start = ledger.read(PREPARED_START)
-        if start is not None:
-            ledger.put_if_absent(START, start)
-    for uid in uids:
-        queries = open_storage(job_folder / QUERIES / uid)
-        for number in generations(job_folder / QUERIES / uid):
-            if number in prepared and number != current and queries.look(f"g{number}/{START}") is None:
-                queries.clear(f"g{number}")
+    storage = open_storage(job_folder)
+    uids, taken = query_names(job_folder), reserved(storage)
+    for uid in uids if current in taken else ():
+        _begins(open_storage(generation_folder(job_folder / QUERIES / uid, current)))
+    for number in _unbegun(job_folder, uids) & set(taken) - {current}:
+        if give_up(storage, number):
+            for uid in uids:
+                open_storage(job_folder / QUERIES / uid).clear(f"g{number}")
+            storage.delete(entry(RESTORES, number))
+
+
+def _unbegun(job_folder: Folder, uids: Iterable[str]) -> set[int]:
+    """The generations in which a query has a folder and has not begun."""
+    found = ((open_storage(job_folder / QUERIES / uid), generations(job_folder / QUERIES / uid)) for uid in uids)
+    return {each for query, numbers in found for each in numbers if query.look(f"g{each}/{START}") is None}
+
+
+def _without_start(ledger: Storage) -> TidegateError:
+    return TidegateError(
+        Code.RECORD_CORRUPT,
+        expected="the record `start`, with which this generation was opened",
+        found="neither it nor `prepared_start`",
+        where=ledger.where(START),
+        next_step="put the folder `ledger` of the query back from a copy, or go back to a savepoint:"
+        " tidegate run -s PATH APP",
+    )
 
 
 def _settle_query(folder: Path, current: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from tidegate.checkpoints.drained import DrainRecord
+from tidegate.checkpoints.succession import demand_standing
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, Run
@@ -105,7 +106,9 @@ def carry_out(
     if found is not None:
         given_up = GivenUp(JobPlace(job_folder, found), plans, goes_back=True, next_step=_FIRST)
         raise_all(list(given_up.against({plan.query.uid for plan in plans})), where)
-    raise_all(list(_against(plans, settings.checkpointing_mode)), where)
+    against = list(_against(plans, settings.checkpointing_mode))
+    demand_standing(job_folder, found, target)  # else the evidence may be that of a job that has begun meanwhile
+    raise_all(against, where)
     if given_up is not None:
         given_up.finish(settings.checkpointing_mode, settings.stop_timeout)
         given_up.seal(settings.checkpointing_mode, settings.stop_timeout, reach)

@@ -86,15 +86,17 @@ class GivenUp:
         On a disk the locks prove that no other driver lives. There it does nothing, so that a job whose restore was
         killed starts as before.
 
+        A query of the program that has no folder yet is sealed, too: a driver that was paused may be about to begin it.
+
         reach: called at each step. It raises an error if this driver has lost its lease.
         """
         if self._job.folder.is_local:
             return False
         moved = False
-        for uid in query_names(self._job.folder):
+        for uid in sorted({*query_names(self._job.folder), *self._sinks}):
             folder = generation_folder(self._job.folder / QUERIES / uid, self._job.record.generation)
             place = next((each for each, _ in self._records if each.folder == folder), None)
-            sinks = _SinksOfTheProgram(self._sinks.get(uid, {}), self._job.name, uid)
+            sinks = _SinksOfTheProgram(self._sinks.get(uid, {}), f"job {self._job.name}, query {uid}", self._next_step)
             query = self._unbegun(uid)
             if place is not None:
                 here = {name for name, sink in sinks.items() if leaves_evidence(sink, level)}
@@ -131,9 +133,10 @@ class GivenUp:
 class _SinksOfTheProgram(dict[str, TwoPhaseSink]):
     """The sinks of a query of the program."""
 
-    def __init__(self, sinks: Mapping[str, TwoPhaseSink], job: str, query: str) -> None:
+    def __init__(self, sinks: Mapping[str, TwoPhaseSink], where: str, next_step: str) -> None:
         super().__init__(sinks)
-        self._where = f"job {job}, query {query}"
+        self._where = where
+        self._next_step = next_step
 
     def __missing__(self, uid: str) -> TwoPhaseSink:
         """The program has it no more, and an epoch was decided since the restore was judged."""
@@ -142,7 +145,7 @@ class _SinksOfTheProgram(dict[str, TwoPhaseSink]):
             expected="only decided epochs whose sinks the program has",
             found="an epoch that was decided a moment ago, in a sink that the program no longer has",
             where=f"{self._where}, sink {uid}",
-            next_step=_OF_A_RESTORE,
+            next_step=self._next_step,
         )
 
 

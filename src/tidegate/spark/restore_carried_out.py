@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,14 +12,13 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from tidegate.checkpoints.job_layout import QUERIES, generation_folder, generations
-from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.checkpoints.job_layout import QUERIES, generation_folder
 from tidegate.core.errors import TidegateError
-from tidegate.core.ledger import RUNS
 from tidegate.core.records import Run, SavedQuery, SavepointFormat
 from tidegate.core.start_happenings import RestoreMoved
 from tidegate.operate.runner import introduce
 from tidegate.savepoints.claim import claim
+from tidegate.savepoints.fresh import runs_of
 from tidegate.savepoints.judgement import Judgement
 from tidegate.savepoints.operator_match import OperatorMatch
 from tidegate.savepoints.restore import (
@@ -44,7 +43,6 @@ from tidegate.spark.state.plan import describe_new
 from tidegate.spark.state.rewrite import begin_operators, rewrite_state
 from tidegate.spark.state.rows import count_state, count_tables, expected_state, recorded_tables
 from tidegate.spark.supervised import tell_start
-from tidegate.storages.opening import open_storage
 
 
 def carry_out(restore: JobRestore, plan: JobPlan, reach: Callable[[str], None]) -> None:
@@ -128,7 +126,7 @@ class _Carried:
         found = self.found
         query, empty, accepted = plan.query, plan.query.uid in found.emptied, found.accepted.get(plan.query.uid)
         match, places = found.operators.get(query.uid), places_of(query.sources, saved, self.restore.wish)
-        number = max([saved.done.run, *self._runs(query.uid)])
+        number = max([saved.done.run, *runs_of(self.restore.job_folder, query.uid)])
         token, host, process, since = introduce()
         return RestoredQuery(
             uid=query.uid,
@@ -140,11 +138,6 @@ class _Carried:
             operators=match.places if match is not None and match.moves_files else None,
             make_empty=partial(begin_empty, self.plan.session, plan, saved, places) if empty else None,
         )
-
-    def _runs(self, uid: str) -> Iterator[int]:
-        folder = self.restore.job_folder / QUERIES / uid
-        for number in generations(folder):
-            yield from entry_numbers(open_storage(generation_folder(folder, number)).list(RUNS))
 
     def _rewritten(self, query: RestoredQuery, checkpoint: Path) -> None:
         found, session = self.found, self.plan.session

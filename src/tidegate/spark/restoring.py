@@ -14,10 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.job_layout import JOB_RECORD
+from tidegate.checkpoints.succession import standing
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
-from tidegate.core.records import JobRecord, decode, digest_of
+from tidegate.core.records import JobRecord, digest_of
 from tidegate.disk.durable import ensure_folder
 from tidegate.savepoints.elsewhere import brought_here
 from tidegate.savepoints.folder import (
@@ -55,9 +55,7 @@ def open_restore(
         return None
     if level is Level.AT_MOST_ONCE:
         raise _nothing_is_kept(job)
-    storage = open_storage(job_folder)
-    data = storage.read(JOB_RECORD)
-    found = None if data is None else decode(JobRecord, data, storage.where(JOB_RECORD))
+    found = standing(job_folder)
     folder = by_flinks_name(Folder.of(wish.path))
     if found is not None and _was_opened_from(folder, wish.rewind, job_folder, found):
         _LOG.warning(

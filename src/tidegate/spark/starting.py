@@ -17,28 +17,31 @@ from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
+from tidegate.checkpoints.succession import begin_job, demand_standing, standing
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.guarantees import Guarantee
 from tidegate.core.levels import Level
-from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.core.records import JobRecord, SinkIdentity
 from tidegate.disk.strikes import STRIKES
 from tidegate.operate.forgetting import clear_sink
 from tidegate.operate.guarantees import write_guarantees
 from tidegate.operate.left_open import give_up_what_is_left
 from tidegate.operate.place import JobPlace
 from tidegate.operate.rhythm import rhythm_of
-from tidegate.operate.sinks import describe, write_sinks
+from tidegate.operate.sinks import Sinks, describe, write_sinks
 from tidegate.operate.sources import write_sources
+from tidegate.savepoints.continued import is_sealed
 from tidegate.savepoints.fresh import Fresh, first_generation
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restoring import Restore
-from tidegate.savepoints.settled import settle
+from tidegate.savepoints.settled import demand_starts, settle
 from tidegate.savepoints.take import RunningJob, remove_held
 from tidegate.settings.kinds import Retention
 from tidegate.spark.advice import Advice, advice_for
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
+from tidegate.spark.continuing import leave_sealed
 from tidegate.spark.draining import drain_of
 from tidegate.spark.fresh import above_evidence, fresh_target
 from tidegate.spark.fresh import carry_out as open_fresh
@@ -104,7 +107,7 @@ def _lock(job: DeclaredJob, stack: ExitStack) -> HeldLease:
     lease = stack.enter_context(taken_lease(job.folder, job.name, timeout, timeout))
     stack.callback(lock_engine(job.session, lease))
     start_moves("the job's locks")
-    go_on_deleting(job.folder, partial(forget, job))
+    go_on_deleting(job.folder, partial(forget, job), _uids(job))
     remove_held(job.folder)
     settle(job.folder)
     return lease
@@ -120,13 +123,16 @@ def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -
     else:
         record = starting.restored(wish, record)
         sources = JobSources(job, stack, until=until)
+    record = starting.continued(record, sources)
+    demand_starts(job.folder, record)
     drain = drain_of(job.folder, record, job.settings.checkpointing_mode, until=until)
     plan = plan_job(job, record, sources)
     sink_plans = check_start(plan)
     check_operators(plan)
     sources.compare_with_logs(plan.queries)
-    open_storage(job.folder).put_if_absent(JOB_RECORD, encode(record))
+    begin_job(job.folder, record)
     _describe_sinks(job, record)
+    demand_standing(job.folder, record, record)  # the end of a job seals the queries that it finds described
     for sink, sink_plan in sink_plans:
         sink.open(sink_plan)
         start_moves(f"sink {sink.uid}, opened")
@@ -164,7 +170,7 @@ class Starting:
     def begun_anew(self, fresh: Fresh, record: JobRecord, sources: JobSources) -> JobRecord:
         """Open a new, empty generation, after all checks have passed. Returns the new content of *job.json*."""
         job, mode = self.job, self.job.settings.checkpointing_mode
-        found = record if open_storage(job.folder).look(JOB_RECORD) is not None else None
+        found = record if standing(job.folder) is not None else None
         target = fresh_target(fresh, job.folder, job.name, found, mode)
         if target is None:
             return record
@@ -174,6 +180,12 @@ class Starting:
             target, plan = above, self._looked_at(above, sources)
         open_fresh(fresh, target, found, job.folder, plan.queries, job.settings, self._reach)
         return target
+
+    def continued(self, record: JobRecord, sources: JobSources) -> JobRecord:
+        """*job.json* after the job has left a generation that an opener has sealed and not replaced."""
+        if not is_sealed(self.job.folder, record):
+            return record
+        return leave_sealed(record, self._looked_at(record, sources), self._reach)
 
     def _reach(self, step: str) -> None:
         """A step of opening a generation is done. A driver that was paused for too long goes no further."""
@@ -210,17 +222,15 @@ class Starting:
 
 def recorded(job: DeclaredJob) -> JobRecord:
     """*job.json*, or its future contents at the first start. Refuses a folder of another job."""
-    storage = open_storage(job.folder)
-    data, where = storage.read(JOB_RECORD), storage.where(JOB_RECORD)
-    if data is None:
+    record = standing(job.folder)
+    if record is None:
         return JobRecord(name=job.name, job_id=secrets.token_hex(4), generation=first_generation(job.folder))
-    record = decode(JobRecord, data, where)
     if record.name != job.name:
         raise TidegateError(
             Code.JOB_MISMATCH,
             expected=f"the checkpoint of job {job.name}",
             found=f"that of job {record.name}",
-            where=where,
+            where=open_storage(job.folder).where(JOB_RECORD),
             next_step="give this job another name or checkpointing.dir, or put its own checkpoint back",
         )
     return record
@@ -235,6 +245,12 @@ def forget(job: DeclaredJob, job_id: str) -> None:
             own = partial(SinkIdentity, job=job.name, job_id=job_id, query=declared.uid, sink=sink.uid)
             numbers = generations(job.folder / QUERIES / declared.uid) or [1]
             clear_sink(sink, [own(generation=number) for number in numbers])
+
+
+def _uids(job: DeclaredJob) -> tuple[str, ...]:
+    """The queries of the program, and those whose sinks the last start has described."""
+    described = Sinks(open_storage(job.folder)).all()
+    return tuple(dict.fromkeys([each.uid for each in job.queries] + [each.query for each in described]))
 
 
 def _describe_sinks(job: DeclaredJob, record: JobRecord) -> None:
@@ -286,7 +302,7 @@ def _keeping(job: DeclaredJob, plan: JobPlan) -> Iterator[Companion]:
         checkpoints = RetainedCheckpoints(job.folder, job.name, record.job_id, queries, retained)
         yield Retaining(checkpoints, rhythm_of(job.folder).retained)
     if settings.checkpointing_retention is Retention.DELETE:
-        yield Clearing(partial(delete_checkpoints, job.folder, record.job_id, partial(forget, job)))
+        yield Clearing(partial(delete_checkpoints, job.folder, record.job_id, partial(forget, job), _uids(job)))
 
 
 def _savepoints(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> SavepointTaker | None:

@@ -6,7 +6,16 @@ that sinks use are in `transactions`, the bytes in `encoding`.
 
 from tidegate.core.digests import digest_of
 from tidegate.core.records.encoding import FORMAT, KINDS, decode, encode, is_of_kind
-from tidegate.core.records.job import CheckpointRecord, Closing, DoneEpoch, Drain, GenerationOpened, JobRecord
+from tidegate.core.records.job import (
+    CheckpointRecord,
+    Closing,
+    DoneEpoch,
+    Drain,
+    GenerationOpened,
+    JobEnded,
+    JobRecord,
+    PreparationEnded,
+)
 from tidegate.core.records.query import (
     NOTHING_FINISHED,
     Decided,
@@ -66,6 +75,7 @@ __all__ = [
     "FinishedThrough",
     "FolderToken",
     "GenerationOpened",
+    "JobEnded",
     "JobRecord",
     "JournalRef",
     "OperatorFingerprint",
@@ -73,6 +83,7 @@ __all__ = [
     "Outcome",
     "Overdue",
     "Position",
+    "PreparationEnded",
     "Prepared",
     "Restored",
     "Run",

@@ -14,7 +14,15 @@ from __future__ import annotations
 from typing import TypeVar
 
 from tidegate.core.json_formats import HeaderLine, RecordFormat, Unreadable
-from tidegate.core.records.job import CheckpointRecord, Closing, Drain, GenerationOpened, JobRecord
+from tidegate.core.records.job import (
+    CheckpointRecord,
+    Closing,
+    Drain,
+    GenerationOpened,
+    JobEnded,
+    JobRecord,
+    PreparationEnded,
+)
 from tidegate.core.records.query import (
     Decided,
     Done,
@@ -44,6 +52,8 @@ KINDS: dict[type[Value], str] = {
     FinishedThrough: "finished-through",
     JobRecord: "job",
     GenerationOpened: "generation",
+    PreparationEnded: "preparation-ended",
+    JobEnded: "job-ended",
     CheckpointRecord: "checkpoint",
     Closing: "closing",
     Drain: "drain",

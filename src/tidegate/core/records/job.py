@@ -7,7 +7,7 @@ from tidegate.core.records.value import Value
 
 
 class JobRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*job.json*: the job's own random id and its generation."""
+    """*job.json*: the job's own random id and its generation. Also *generation/<k>*: the k-th job of this folder."""
 
     name: str
     job_id: str
@@ -17,12 +17,34 @@ class JobRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class GenerationOpened(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*generation/<job id>.<n>*: the `generation` that follows generation `after`, which is n-1; no other one does.
 
-    Also *openings/G*, with `after` 0: a start prepares generation G.
+    Also *openings/G*: a start prepares generation G. It has judged the generation `after`; 0 for a new job.
     """
 
     job_id: str
     after: int
     generation: int
+
+
+class PreparationEnded(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*openings/G.end*: generation G is `ready`, and may count; or it is given up, and never counts.
+
+    `queries`: those whose *start* is prepared. A ready generation without it has lost records.
+    """
+
+    generation: int
+    ready: bool
+    queries: tuple[str, ...] = ()
+
+
+class JobEnded(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*generation/<job id>.<n>*: the job has ended in generation `after`, which is n-1; no other one follows.
+
+    Also *generation/<job id>.cleared*, with `after` 0: everything that the job has left is removed.
+    """
+
+    job_id: str
+    after: int
+    since: str
 
 
 class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

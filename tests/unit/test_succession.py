@@ -1,0 +1,83 @@
+"""Which generation counts, off a disk: an opener that was paused, and what it has prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.simulation.openers_memory import in_memory
+from tidegate.checkpoints.succession import begin_job, end_preparation, give_up, open_next, reserve, standing
+from tidegate.core.errors import TidegateError
+from tidegate.core.ledger_names import PREPARED_START, START
+from tidegate.core.records import JobRecord
+from tidegate.savepoints.settled import demand_starts, settle
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
+from tidegate.testing.memory_storage import Memory
+
+FOLDER = Folder.of("s3://bucket/job")
+FIRST = JobRecord(name="job", job_id="0f1e2d3c", generation=1)
+SECOND = JobRecord(name="job", job_id="0f1e2d3c", generation=2)
+THIRD = JobRecord(name="job", job_id="0f1e2d3c", generation=3)
+
+
+@pytest.fixture(autouse=True)
+def job() -> Generator[None]:
+    with in_memory(Memory()):
+        begin_job(FOLDER, FIRST)
+        yield
+
+
+def prepare(record: JobRecord) -> None:
+    reserve(FOLDER, FIRST, record)
+    open_storage(FOLDER / f"queries/query/g{record.generation}").put_if_absent(PREPARED_START, b"prepared")
+
+
+def test_an_opener_whose_files_a_start_has_removed_goes_no_further() -> None:
+    prepare(SECOND)
+    settle(FOLDER)
+    assert open_storage(FOLDER / "queries/query/g2").read(PREPARED_START) is None
+    assert code_of(lambda: end_preparation(FOLDER, SECOND, ["query"])) == "TG-GENERATION-SEALED"
+    assert standing(FOLDER) == FIRST
+
+
+def test_a_start_that_was_paused_removes_nothing_of_an_opener_that_is_ready() -> None:
+    prepare(SECOND)
+    end_preparation(FOLDER, SECOND, ["query"])
+    assert not give_up(open_storage(FOLDER), 2)
+    settle(FOLDER)
+    open_next(FOLDER, FIRST, SECOND)
+    settle(FOLDER)
+    demand_starts(FOLDER, SECOND)
+    assert open_storage(FOLDER / "queries/query/g2").read(START) == b"prepared"
+
+
+def test_what_a_slower_opener_has_prepared_is_removed() -> None:
+    for record in (SECOND, THIRD):
+        prepare(record)
+        end_preparation(FOLDER, record, ["query"])
+    open_next(FOLDER, FIRST, THIRD)
+    assert code_of(lambda: open_next(FOLDER, FIRST, SECOND)) == "TG-GENERATION-SEALED"
+    settle(FOLDER)
+    assert open_storage(FOLDER / "queries/query").folders("") == ["g3"]
+
+
+def test_a_generation_that_has_lost_the_start_it_was_opened_with_is_refused_by_name() -> None:
+    prepare(SECOND)
+    end_preparation(FOLDER, SECOND, ["query"])
+    open_next(FOLDER, FIRST, SECOND)
+    settle(FOLDER)
+    for name in (PREPARED_START, START):
+        demand_starts(FOLDER, SECOND)
+        open_storage(FOLDER / "queries/query/g2").delete(name)
+    with pytest.raises(TidegateError) as raised:
+        demand_starts(FOLDER, SECOND)
+    assert (raised.value.code, "queries/query/g2/ledger/start" in raised.value.where) == ("TG-RECORD-CORRUPT", True)
+
+
+def code_of(act: object) -> str:
+    assert callable(act)
+    with pytest.raises(TidegateError) as raised:
+        act()
+    return raised.value.code

@@ -16,7 +16,7 @@ import pytest
 from tests.support.file_reading import FilesReading
 from tests.support.peer import Peer
 from tidegate import FileSource, SocketSource
-from tidegate.checkpoints.ingest_log import IngestLog
+from tidegate.checkpoints.ingest_segments import SegmentLog
 from tidegate.source_api import Position, Range, Replay, RowSource, Source, Traits
 from tidegate.sources.files.globs import FileSelection
 from tidegate.sources.files.listing import LocalFiles
@@ -124,10 +124,9 @@ class TestSocket(SourceContract):
         self.peer.send("".join(json.dumps(row) + "\n" for row in rows).encode())
 
     def reading(self, source: Source) -> SourceReading:
-        folder = self.folder / "ingest"
-        log = IngestLog(folder)
-        receiver = Receiver(Server("127.0.0.1", self.peer.port, 1000, "source lines"), log.append)
-        return LoggedReading(log, folder, receiver, LineRows())
+        log = SegmentLog(self.folder / "ingest")
+        peer = Server("127.0.0.1", self.peer.port, 1000, "source lines")
+        return LoggedReading(log, Receiver(peer, log.append, log.gather_seconds), LineRows())
 
     def row_of(self, row: Row) -> Row:
         return json.loads(row["value"])

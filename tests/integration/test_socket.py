@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,12 +26,12 @@ from tests.support.peer import Peer
 from tests.support.today import turn
 from tidegate import Job, JobHandle, SocketSource, SQLiteSink
 from tidegate.checkpoints.ingest_layout import IngestPosition, segments, synced_end
-from tidegate.checkpoints.ingest_log import IngestLog
+from tidegate.checkpoints.ingest_segments import SegmentLog
 from tidegate.core.errors import Code
-from tidegate.core.levels import Level
 from tidegate.operate.beat import read_beat
 from tidegate.spark.sources import ingest
 from tidegate.spark.sources.ingest import KeptInput
+from tidegate.storages.schemes import Folder
 
 PROGRAM = Path(__file__).parent / "socket_program.py"
 
@@ -115,9 +114,11 @@ def test_a_plain_socket_is_refused_and_told_how_it_can_be_exact(place: Place):
 
 def test_a_cluster_cannot_read_the_log_on_this_disk(place: Place):
     cluster = cast("SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(master="spark://somewhere:7077")))
-    source = SocketSource("127.0.0.1", 9, durable=True)
-    error = error_of(lambda: source.load(cluster, "source lines", Level.EXACTLY_ONCE))
+    source = SocketSource("127.0.0.1", 9, durable=True).behind_a_log
+    error = error_of(lambda: source.require_reach(cluster, Folder.of(place.checkpoints), "source lines"))
     assert (error.catalogue_entry, "spark://somewhere:7077" in error.found) == (Code.SOURCE_LOCAL_ONLY, True)
+    assert "checkpointing.dir to a folder on HDFS or S3" in error.next_step
+    source.require_reach(cluster, Folder.of("s3://bucket/checkpoints"), "source lines")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_a_full_disk_holds_the_peer_up_and_every_line_counts_once_when_there_is_
 def test_the_log_is_trimmed_behind_the_epochs_that_are_retained(
     place: Place, monkeypatch: pytest.MonkeyPatch, level: str
 ):
-    monkeypatch.setattr(ingest, "IngestLog", partial(IngestLog, segment_bytes=1))
+    monkeypatch.setattr(ingest, "open_ingest_log", lambda folder: SegmentLog(folder.local(), segment_bytes=1))
     with Peer() as peer:
         handle = started(place, peer, checkpointing_retained=4, checkpointing_mode=level)
         for number in range(12):
@@ -239,7 +240,7 @@ def test_an_at_most_once_job_begins_at_what_arrives_and_leaves_the_rest_of_the_l
         peer.send(b"1\n")
         wait_until(lambda: shown(place) == ["1"], "the first line")
         handle.stop()
-    log = IngestLog(the_log(place))
+    log = SegmentLog(the_log(place))
     log.append([b"2"])  # as if it had come just before a kill
     log.close()
     with Peer() as peer:

@@ -15,8 +15,8 @@ from tests.support.line_server import LineServer
 from tests.support.peer import Peer
 from tidegate import Job, JobHandle, Restore, SocketSource, SQLiteSink, operate
 from tidegate.checkpoints.ingest_layout import segments
-from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_part import log_end
+from tidegate.checkpoints.ingest_segments import SegmentLog
 from tidegate.core.errors import Code
 from tidegate.operate.app_check import CHECK_ONLY
 from tidegate.savepoints.folder import open_savepoint, verify
@@ -140,7 +140,7 @@ def test_lines_that_are_missing_between_savepoint_and_log_are_named_and_nothing_
     path = saved_end(place, "old")
     count_to_the_end(place, b"sand\nwind\n")
     (segment,) = segments(the_log(place))
-    log = IngestLog(the_log(place), segment_bytes=1)
+    log = SegmentLog(the_log(place), segment_bytes=1)
     log.append([b"rain"])
     log.close()
     segment.path.unlink()
@@ -175,7 +175,7 @@ def count_to_the_end(place: Place, lines: bytes, name: str = "job", savepoint: s
 
 def arrive(place: Place, *lines: bytes) -> None:
     """As if they had come just before a kill."""
-    log = IngestLog(the_log(place))
+    log = SegmentLog(the_log(place))
     log.append(lines)
     log.close()
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.simulation.saved.watched import Hit, Killed, Strike, Watched
 from tidegate.checkpoints.ingest_layout import INGEST, segments
-from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, slices
+from tidegate.checkpoints.ingest_segments import SegmentLog
 from tidegate.disk import durable
 from tidegate.savepoints.ingest_restore import SavedLog, join, prepare_log, settle_logs
 from tidegate.storages.local.storage import LocalStorage
@@ -22,7 +22,7 @@ SWITCH = "job.json"
 
 def own_log_that_was_trimmed(root: Path) -> None:
     """The savepoint has lines 1 to 4; the job has let go of 1 and 2, and has taken 5 and 6 in."""
-    log = IngestLog(root / "job" / INGEST / "lines", segment_bytes=1)
+    log = SegmentLog(root / "job" / INGEST / "lines", segment_bytes=1)
     for number in range(1, 5):
         log.append([b"%d" % number])
     copy(log, root)
@@ -38,14 +38,14 @@ def own_log_under_another_uid(root: Path) -> None:
 
 
 def no_log(root: Path) -> None:
-    log = IngestLog(root / "first" / INGEST / "lines", segment_bytes=1)
+    log = SegmentLog(root / "first" / INGEST / "lines", segment_bytes=1)
     log.append([b"1"])
     log.append([b"2"])
     copy(log, root)
     log.close()
 
 
-def copy(log: IngestLog, root: Path) -> None:
+def copy(log: SegmentLog, root: Path) -> None:
     """What the savepoint holds."""
     (root / "saved").mkdir()
     for segment in log._segments:  # pyright: ignore[reportPrivateUsage] (the files as they stand)
@@ -103,7 +103,7 @@ def lines(root: Path) -> list[int] | None:
     folder = root / "job" / INGEST / "lines"
     if not folder.exists():
         return None
-    log = IngestLog(folder)
+    log = SegmentLog(folder)
     begin, end = log.begin, log.end
     log.close()
     found = [frame for piece in slices(folder, begin, end, "test") for frame in read_slice(piece)]

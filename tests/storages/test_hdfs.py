@@ -9,12 +9,17 @@ import hdfs_native
 import pytest
 
 from tests.support.hdfs import HdfsServer
+from tests.support.ingest_contract import PiecesContract
+from tests.support.today import turn
+from tidegate.checkpoints.ingest_logs import open_ingest_log
+from tidegate.checkpoints.ingest_pieces import PieceLog
 from tidegate.core.records import JournalRef
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.journal import Journal
 from tidegate.storages.journals import open_journal
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 from tidegate.testing.checkpoint_files_contract import CheckpointFilesContract
 from tidegate.testing.journal_contract import JournalContract
@@ -64,3 +69,13 @@ class TestHdfsCheckpointFiles(OnHdfs, CheckpointFilesContract):
 
     def as_spark(self, root: str, name: str, data: bytes) -> None:
         self.write(f"{root}/{name}", data)
+
+
+@turn(1, of=2)
+class TestHdfsIngestLog(OnHdfs, PiecesContract):
+    @pytest.fixture(autouse=True)
+    def _root(self, _hdfs: None) -> None:
+        self.root = Folder.of(self.place)
+
+    def test_the_scheme_of_a_folder_chooses_the_kind_of_its_log(self) -> None:
+        assert isinstance(open_ingest_log(self.log_folder()), PieceLog)

@@ -21,34 +21,16 @@ from hypothesis import strategies as st
 
 from tests.support.fs_recorder import FsRecorder
 from tidegate.checkpoints.ingest_layout import MARK, IngestPosition, segments, synced_end
-from tidegate.checkpoints.ingest_log import IngestLog
-from tidegate.checkpoints.ingest_read import read_slice, require, slices
+from tidegate.checkpoints.ingest_read import read_slice, slices
+from tidegate.checkpoints.ingest_segments import SegmentLog
 from tidegate.core.errors import Code, TidegateError
 
 WHERE = "source lines"
 
 
-def test_lines_come_back_in_order_as_they_were_whatever_their_bytes(tmp_path: Path):
-    lines = [b"sea", b"", b"\xff\x00\r", "süß".encode(), b"x" * 100_000]
-    with closing(IngestLog(tmp_path)) as log:
-        log.append(lines[:2])
-        log.append(lines[2:])
-        assert log.end.line == 5
-    assert read(tmp_path) == lines
-
-
-def test_a_part_between_two_positions_is_the_same_at_every_reading(tmp_path: Path):
-    with closing(IngestLog(tmp_path, segment_bytes=100)) as log:
-        ends = [log.append([b"line %d" % number]) for number in range(20)]
-        assert len(segments(tmp_path)) > 5
-        for _ in range(2):
-            assert read(tmp_path, ends[3], ends[11]) == [b"line %d" % number for number in range(4, 12)]
-        assert slices(tmp_path, ends[3], ends[3], WHERE) == []
-
-
 def test_what_append_returned_for_survives_a_power_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     disk = FsRecorder(monkeypatch, below=tmp_path)
-    with closing(IngestLog(tmp_path / "ingest" / "lines", segment_bytes=60)) as log:
+    with closing(SegmentLog(tmp_path / "ingest" / "lines", segment_bytes=60)) as log:
         for number in range(5):
             log.append([b"line %d" % number])
             newest = segments(tmp_path / "ingest" / "lines")[-1].path
@@ -57,7 +39,7 @@ def test_what_append_returned_for_survives_a_power_loss(tmp_path: Path, monkeypa
 
 def test_readers_see_a_line_only_when_it_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     disk = FsRecorder(monkeypatch, below=tmp_path)
-    with closing(IngestLog(tmp_path)) as log:
+    with closing(SegmentLog(tmp_path)) as log:
         log.append([b"sea"])
         seen: list[int] = []
         disk.before_each = lambda event: seen.append(synced_end(tmp_path, WHERE).line) if event.what == "sync" else None
@@ -67,7 +49,7 @@ def test_readers_see_a_line_only_when_it_is_synced(tmp_path: Path, monkeypatch: 
 
 
 def test_lines_that_come_together_are_synced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    with closing(IngestLog(tmp_path)) as log:
+    with closing(SegmentLog(tmp_path)) as log:
         disk = FsRecorder(monkeypatch, below=tmp_path)
         log.append([b"%d" % number for number in range(10_000)])
         assert len(disk.synced()) == 1
@@ -77,14 +59,14 @@ def test_lines_that_come_together_are_synced_once(tmp_path: Path, monkeypatch: p
 
 
 def test_an_end_torn_at_any_byte_is_cut_back_to_the_last_whole_frame(tmp_path: Path):
-    with closing(IngestLog(tmp_path / "whole")) as log:
+    with closing(SegmentLog(tmp_path / "whole")) as log:
         kept = log.append([b"sea", b"sand"])
         log.append([b"wind", b"wave"])
     name = segments(tmp_path / "whole")[0].path.name
     data = (tmp_path / "whole" / name).read_bytes()
     for size in range(kept.offset, len(data)):
         torn = folder_with(tmp_path / f"torn-{size}", name, data[:size])
-        with closing(IngestLog(torn)) as log:
+        with closing(SegmentLog(torn)) as log:
             assert log.end == kept
             assert log.append([b"tide"]).line == 3
         assert read(torn) == [b"sea", b"sand", b"tide"]
@@ -92,11 +74,11 @@ def test_an_end_torn_at_any_byte_is_cut_back_to_the_last_whole_frame(tmp_path: P
 
 def test_an_end_whose_bytes_came_back_as_zeros_is_cut_off(tmp_path: Path):
     """A power loss may keep the new size of a file and not its content."""
-    with closing(IngestLog(tmp_path)) as log:
+    with closing(SegmentLog(tmp_path)) as log:
         log.append([b"sea"])
     path = segments(tmp_path)[0].path
     path.write_bytes(path.read_bytes() + bytes(5000))
-    with closing(IngestLog(tmp_path)) as log:
+    with closing(SegmentLog(tmp_path)) as log:
         assert log.end.line == 1
         assert path.stat().st_size == log.end.offset
         log.append([b"sand"])
@@ -104,7 +86,7 @@ def test_an_end_whose_bytes_came_back_as_zeros_is_cut_off(tmp_path: Path):
 
 
 def test_damage_in_front_of_whole_frames_is_no_torn_end_and_is_refused(tmp_path: Path):
-    with closing(IngestLog(tmp_path)) as log:
+    with closing(SegmentLog(tmp_path)) as log:
         middle = log.append([b"sea"])
         log.append([b"sand"])
         log.append([b"wind"])
@@ -112,12 +94,12 @@ def test_damage_in_front_of_whole_frames_is_no_torn_end_and_is_refused(tmp_path:
     data = bytearray(path.read_bytes())
     data[middle.offset + 42] ^= 1
     path.write_bytes(data)
-    assert refused(lambda: IngestLog(tmp_path)) is Code.RECORD_CORRUPT
+    assert refused(lambda: SegmentLog(tmp_path)) is Code.RECORD_CORRUPT
     assert path.read_bytes() == bytes(data), "nothing was cut off"
 
 
 def test_a_frame_altered_under_a_reader_is_refused_and_none_of_it_is_given(tmp_path: Path):
-    with closing(IngestLog(tmp_path)) as log:
+    with closing(SegmentLog(tmp_path)) as log:
         log.append([b"sea"])
         path = segments(tmp_path)[0].path
         path.write_bytes(path.read_bytes().replace(b"sea", b"see"))
@@ -147,7 +129,7 @@ def test_a_killed_process_loses_nothing_that_it_was_told_to_count(tmp_path: Path
 
 
 def append_for_ever(folder: Path, life: int, counted: Connection) -> None:
-    log = IngestLog(folder, segment_bytes=2000)
+    log = SegmentLog(folder, segment_bytes=2000)
     number = 0
     while True:
         log.append([b"%d %d" % (life, number + each) for each in range(3)])
@@ -172,7 +154,7 @@ def test_after_any_appends_kills_and_openings_it_holds_a_prefix_with_all_that_co
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sent: list[bytes] = []
-        log = IngestLog(folder, segment_bytes=200)
+        log = SegmentLog(folder, segment_bytes=200)
         for what, lines in steps:
             counted = list(sent)
             if what == "append":
@@ -190,7 +172,7 @@ def test_after_any_appends_kills_and_openings_it_holds_a_prefix_with_all_that_co
                 sent += lines
             if what != "append":
                 log.close()
-                log = IngestLog(folder, segment_bytes=200)
+                log = SegmentLog(folder, segment_bytes=200)
                 held = read(folder)
                 assert held in (counted, sent)
                 sent = held
@@ -201,37 +183,22 @@ def test_after_any_appends_kills_and_openings_it_holds_a_prefix_with_all_that_co
 # --- segments ----------------------------------------------------------------------------------------------
 
 
-def test_trimming_removes_whole_segments_that_nobody_needs_and_never_the_newest(tmp_path: Path):
-    with closing(IngestLog(tmp_path, segment_bytes=100)) as log:
-        ends = [log.append([b"line %d" % number]) for number in range(20)]
-        log.trim(ends[9])
-        assert 0 < log.begin.offset <= ends[9].offset
-        assert read(tmp_path, ends[9], ends[19]) == [b"line %d" % number for number in range(10, 20)]
-        assert refused(lambda: read(tmp_path, IngestPosition(log.end.log, 0, 0), ends[19])) is Code.INGEST_LOST
-        log.trim(ends[19])
-        assert len(segments(tmp_path)) == 1
-        log.append([b"more"])
-    with closing(IngestLog(tmp_path, segment_bytes=100)) as log:
-        assert log.end.line == 21, "lines are counted on"
-        assert log.begin.offset > 0
-
-
 def test_a_power_loss_that_brings_trimmed_segments_back_with_a_gap_does_no_harm(tmp_path: Path):
-    with closing(IngestLog(tmp_path, segment_bytes=100)) as log:
+    with closing(SegmentLog(tmp_path, segment_bytes=100)) as log:
         ends = [log.append([b"line %d" % number]) for number in range(20)]
     oldest, second, third, *_ = segments(tmp_path)
     second.path.unlink()
-    with closing(IngestLog(tmp_path, segment_bytes=100)) as log:
+    with closing(SegmentLog(tmp_path, segment_bytes=100)) as log:
         assert log.begin == third.begin
         assert read(tmp_path, third.begin, ends[19])[-1] == b"line 19"
         assert refused(lambda: read(tmp_path, oldest.begin, ends[19])) is Code.INGEST_LOST
 
 
 def test_a_crash_between_two_segments_leaves_an_empty_one_and_goes_on(tmp_path: Path):
-    with closing(IngestLog(tmp_path, segment_bytes=10)) as log:
+    with closing(SegmentLog(tmp_path, segment_bytes=10)) as log:
         end = log.append([b"sea"])
     (tmp_path / f"{end.offset:020d}-{end.line:020d}-{end.log}.lines").touch()
-    with closing(IngestLog(tmp_path, segment_bytes=10)) as log:
+    with closing(SegmentLog(tmp_path, segment_bytes=10)) as log:
         assert log.append([b"sand"]).line == 2
     assert read(tmp_path) == [b"sea", b"sand"]
 
@@ -239,41 +206,28 @@ def test_a_crash_between_two_segments_leaves_an_empty_one_and_goes_on(tmp_path: 
 # --- another log, another opener ---------------------------------------------------------------------------
 
 
-def test_a_log_that_is_not_the_one_of_a_checkpoint_is_refused(tmp_path: Path):
-    with closing(IngestLog(tmp_path / "one")) as log:
-        position = log.append([b"sea", b"sand"])
-    with closing(IngestLog(tmp_path / "other")) as log:
-        other = log.append([b"sea", b"sand", b"wind"])
-        error = error_of(lambda: require(tmp_path / "other", position, other, WHERE))
-    assert (error.catalogue_entry, "removed or exchanged" in error.found) == (Code.INGEST_LOST, True)
-    older = IngestPosition(position.log, 0, 0)
-    error = error_of(lambda: require(tmp_path / "one", position, older, WHERE))
-    assert (error.catalogue_entry, "an older copy" in error.found) == (Code.INGEST_LOST, True)
-    require(tmp_path / "one", position, position, WHERE)
-
-
 def test_segments_of_two_logs_in_one_folder_are_refused(tmp_path: Path):
     for name in ("one", "other"):
-        with closing(IngestLog(tmp_path / name)) as log:
+        with closing(SegmentLog(tmp_path / name)) as log:
             log.append([b"sea"])
     stray = segments(tmp_path / "other")[0].path
     stray.rename(tmp_path / "one" / stray.name)
-    assert refused(lambda: IngestLog(tmp_path / "one")) is Code.RECORD_CORRUPT
+    assert refused(lambda: SegmentLog(tmp_path / "one")) is Code.RECORD_CORRUPT
 
 
 def test_a_log_that_is_put_back_beside_the_empty_one_of_a_refused_start_is_taken(tmp_path: Path):
-    with closing(IngestLog(tmp_path / "right")) as log:
+    with closing(SegmentLog(tmp_path / "right")) as log:
         log.append([b"sea"])
-    IngestLog(tmp_path / "began").close()
+    SegmentLog(tmp_path / "began").close()
     right = segments(tmp_path / "right")[0].path
     right.rename(tmp_path / "began" / right.name)
-    with closing(IngestLog(tmp_path / "began")) as log:
+    with closing(SegmentLog(tmp_path / "began")) as log:
         log.append([b"sand"])
     assert read(tmp_path / "began") == [b"sea", b"sand"]
 
 
 def test_a_look_whether_the_log_is_open_turns_no_opener_away(tmp_path: Path):
-    IngestLog(tmp_path).close()
+    SegmentLog(tmp_path).close()
     looked_at = threading.Event()
 
     def look() -> None:
@@ -285,21 +239,21 @@ def test_a_look_whether_the_log_is_open_turns_no_opener_away(tmp_path: Path):
     thread = threading.Thread(target=look)
     thread.start()
     looked_at.wait()
-    IngestLog(tmp_path).close()
+    SegmentLog(tmp_path).close()
     thread.join()
 
 
 def test_of_two_openers_the_second_is_refused_until_the_first_has_closed(tmp_path: Path):
-    log = IngestLog(tmp_path)
-    assert refused(lambda: IngestLog(tmp_path)) is Code.DRIVER_ALIVE
+    log = SegmentLog(tmp_path)
+    assert refused(lambda: SegmentLog(tmp_path)) is Code.DRIVER_ALIVE
     log.append([b"sea"])
     log.close()
     log.close()
-    IngestLog(tmp_path).close()
+    SegmentLog(tmp_path).close()
 
 
 def test_nothing_is_written_through_a_closed_log(tmp_path: Path):
-    log = IngestLog(tmp_path)
+    log = SegmentLog(tmp_path)
     log.close()
     names = [tmp_path / f"stranger-{number}" for number in range(5)]
     strangers = [name.open("w") for name in names]  # they get the numbers of the log's files
@@ -316,7 +270,7 @@ def test_a_full_disk_is_told_counts_nothing_and_goes_on_when_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     disk = FsRecorder(monkeypatch, below=tmp_path)
-    with closing(IngestLog(tmp_path)) as log:
+    with closing(SegmentLog(tmp_path)) as log:
         log.append([b"sea"])
         disk.fail("write", errno.ENOSPC)
         assert refused(lambda: log.append([b"sand"])) is Code.STORAGE_FULL
@@ -331,7 +285,7 @@ def test_lines_whose_mark_finds_no_space_do_not_count_and_come_once_when_they_ar
 ):
     """As on a file system that copies what is written over; who appends gives the same lines until they are taken."""
     disk = FsRecorder(monkeypatch, below=tmp_path)
-    with closing(IngestLog(tmp_path)) as log:
+    with closing(SegmentLog(tmp_path)) as log:
         log.append([b"sea"])
         disk.fail("write", errno.ENOSPC, named=MARK)
         assert refused(lambda: log.append([b"sand"])) is Code.STORAGE_FULL
@@ -348,10 +302,10 @@ def test_a_new_segment_that_cannot_be_opened_leaves_the_old_one_open_and_is_begu
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Where the process has too many files open, say: the number of the old one may be that of any file by then."""
-    with closing(IngestLog(tmp_path, segment_bytes=10)) as log:
+    with closing(SegmentLog(tmp_path, segment_bytes=10)) as log:
         log.append([b"sea"])
         with monkeypatch.context() as full:
-            full.setattr(IngestLog, "_open", no_file_left)
+            full.setattr(SegmentLog, "_open", no_file_left)
             assert refused(lambda: log.append([b"sand"])) is Code.STORAGE_UNUSABLE
         log.append([b"sand"])
     assert read_after_open(tmp_path) == [b"sea", b"sand"]
@@ -362,7 +316,7 @@ def no_file_left(*_: object) -> int:
 
 
 def test_a_frame_of_which_only_a_part_found_space_leaves_nothing(tmp_path: Path):
-    with closing(IngestLog(tmp_path)) as log:
+    with closing(SegmentLog(tmp_path)) as log:
         log.append([b"sea"])
         with files_of_at_most(4096):
             assert refused(lambda: log.append([b"sand" * 5000])) is Code.STORAGE_UNUSABLE
@@ -375,7 +329,7 @@ def test_after_a_failed_sync_the_frame_does_not_count_and_nothing_more_is_writte
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     disk = FsRecorder(monkeypatch, below=tmp_path)
-    log = IngestLog(tmp_path)
+    log = SegmentLog(tmp_path)
     log.append([b"sea"])
     disk.fail("sync", errno.EIO)
     assert refused(lambda: log.append([b"sand"])) is Code.STORAGE_UNUSABLE
@@ -409,7 +363,7 @@ def read(folder: Path, begin: IngestPosition | None = None, end: IngestPosition 
 
 
 def read_after_open(folder: Path) -> list[bytes]:
-    IngestLog(folder).close()
+    SegmentLog(folder).close()
     return read(folder)
 
 

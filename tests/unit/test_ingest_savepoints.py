@@ -15,8 +15,8 @@ from tests.support.restored_job import restore, restoring
 from tests.support.saved_job import RECORD, finish, query_folder, running, write_job
 from tests.support.saving import code_of
 from tidegate.checkpoints.ingest_layout import IngestPosition, segments
-from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, slices
+from tidegate.checkpoints.ingest_segments import SegmentLog
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.core.ledger import Query
 from tidegate.core.records import DoneEpoch
@@ -44,7 +44,7 @@ class World:
 
     def __init__(self, folder: Path, *, read: int = 3, behind: int = 2, segment_bytes: int = 1) -> None:
         self.folder = folder / "job"
-        self.log = IngestLog(self.folder / "ingest" / "lines", segment_bytes)
+        self.log = SegmentLog(self.folder / "ingest" / "lines", segment_bytes)
         self.arrived = 0
         self.arrive(read)
         self.position = self.log.end
@@ -75,7 +75,7 @@ def restoring_into(
 
 def lines_behind(log: Path, position: IngestPosition) -> list[int]:
     """What a query reads that goes on from a position."""
-    opened = IngestLog(log)
+    opened = SegmentLog(log)
     end = opened.end
     opened.close()
     found = [frame for piece in slices(log, position, end, "test") for frame in read_slice(piece)]
@@ -139,7 +139,7 @@ def test_where_nothing_is_behind_the_epoch_the_place_is_held(tmp_path: Path):
     (segment,) = segments(savepoint.folder / "ingest/lines")
     assert (segment.begin, segment.path.stat().st_size) == (world.position, 0)
     restore(restoring_into(tmp_path / "new", savepoint, generation=1))
-    log = IngestLog(tmp_path / "new/ingest/lines")
+    log = SegmentLog(tmp_path / "new/ingest/lines")
     assert log.append([b"4"]).line == 4
     log.close()
     assert lines_behind(tmp_path / "new/ingest/lines", world.position) == [4]
@@ -195,7 +195,7 @@ def test_a_job_that_has_gone_on_elsewhere_comes_back_with_the_lines_of_there(tmp
     first = world.taken()
     world.log.close()
     restore(restoring_into(tmp_path / "moved/job", first, generation=2))
-    moved = IngestLog(tmp_path / "moved/job/ingest/lines")
+    moved = SegmentLog(tmp_path / "moved/job/ingest/lines")
     moved.append([b"6"])
     moved.close()
     back = SavedLog(tmp_path / "moved/job/ingest/lines", is_ours=True)
@@ -213,7 +213,7 @@ def test_under_another_uid_the_job_keeps_its_log_and_comes_back_with_it(tmp_path
     ingest = world.folder / "ingest"
     restore(restoring_into(world.folder, savepoint, source="renamed"))
     assert [path.name for path in ingest.iterdir()] == ["renamed"]
-    log = IngestLog(ingest / "renamed")
+    log = SegmentLog(ingest / "renamed")
     log.append([b"7"])
     log.close()
     restore(restoring_into(world.folder, savepoint, generation=3))
@@ -234,7 +234,7 @@ def test_the_log_of_a_job_that_has_gone_on_apart_is_not_taken_for_its_own(tmp_pa
     savepoint = world.taken()
     restore(restoring_into(tmp_path / "fork/job", savepoint, generation=1))
     fork = tmp_path / "fork/job/ingest/lines"
-    apart = IngestLog(fork)
+    apart = SegmentLog(fork)
     apart.append([b"60"])
     apart.close()
     world.arrive(1)
@@ -252,7 +252,7 @@ def test_another_job_of_that_name_keeps_its_lines(tmp_path: Path):
 
 def test_a_log_that_was_only_begun_gives_way_to_the_savepoints(tmp_path: Path):
     world = World(tmp_path)
-    IngestLog(tmp_path / "new/ingest/lines").close()
+    SegmentLog(tmp_path / "new/ingest/lines").close()
     restore(restoring_into(tmp_path / "new", world.taken(), generation=1))
     assert lines_behind(tmp_path / "new/ingest/lines", world.position) == [4, 5]
 
@@ -292,7 +292,7 @@ def test_the_log_is_not_trimmed_behind_a_retained_checkpoint_that_is_written_lat
     retained.note("query")
     retained.write()
     log = world.folder / "ingest/lines"
-    trimmer = Trimmer("reader", KeptInput(frozenset({"reader"}), epochs=1), world.log, log)
+    trimmer = Trimmer("reader", KeptInput(frozenset({"reader"}), epochs=1), world.log, Folder.of(log))
     world.arrive(3)
     trimmer.tell(msgspec.json.encode(world.log.end).decode())
     assert segments(log)[0].begin.line == 3

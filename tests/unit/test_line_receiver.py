@@ -212,7 +212,8 @@ class Taken:
     def __init__(self, port: int, take: Callable[[Sequence[bytes]], object] | None = None) -> None:
         self.lines: list[bytes] = []
         self.calls = 0
-        self.receiver = Receiver(Peer("127.0.0.1", port, 100_000 if take else 1000, "source lines"), take or self._take)
+        peer = Peer("127.0.0.1", port, 100_000 if take else 1000, "source lines")
+        self.receiver = Receiver(peer, take or self._take, gather_seconds=0.003)
 
     def wait_for(self, count: int) -> None:
         wait_for(lambda: len(self.lines) >= count, f"{count} lines")

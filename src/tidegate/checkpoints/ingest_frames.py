@@ -40,13 +40,19 @@ class Frame:
     def rows(self) -> int:
         return self.end.line - self.begin.line
 
+    def data(self) -> bytes:
+        """The frame as it is in the log."""
+        return encode_frame(self.begin, Payload(self.rows, self.payload))[0]
+
     def lines(self) -> list[bytes]:
         """The lines without their newlines."""
         return self.payload.split(b"\n")[:-1]
 
 
 def encode_frame(begin: IngestPosition, payload: Payload) -> tuple[bytes, IngestPosition]:
-    """The frame of a payload with at least one row, and where it ends."""
+    """The frame of a payload, and where it ends. A frame without rows stands only in logs that are in pieces, and in
+    segments that were made of them.
+    """
     place = _PLACE.pack(begin.log.encode(), begin.offset, begin.line, payload.rows, len(payload.data))
     checksum = zlib.crc32(payload.data, zlib.crc32(place))
     data = _MAGIC + checksum.to_bytes(4, "big") + place + payload.data

@@ -1,4 +1,4 @@
-"""The files of an ingest log: segments, named by their begin, and the mark with the end of the synced lines.
+"""The files of an ingest log on a disk: segments, named by their begin, and the mark with the end of the synced lines.
 
 A log keeps the lines of a source that cannot be read again. `<offset>-<line>-<log>.lines` holds frames
 (`ingest_frames`) back to back. The next segment begins where the one before it ends. `synced` holds the end.
@@ -123,6 +123,17 @@ def lines_lost(expected: str, found: str, where: str, next_step: str = "") -> Ti
         where=where,
         next_step=next_step
         or "restore the folder; or start without these lines, under another job name or checkpointing.dir",
+    )
+
+
+def altered(expected: str, found: str, where: Path | str) -> TidegateError:
+    """The error for a file of a log that is torn or altered in lines that counted already."""
+    return TidegateError(
+        Code.RECORD_CORRUPT,
+        expected=expected,
+        found=found,
+        where=str(where),
+        next_step="put the file back from a copy, then start again; without it these lines cannot be read",
     )
 
 

@@ -1,245 +1,83 @@
-"""The ingest log: the rows of a source that cannot be read again, kept on disk before an epoch has them.
-
-One process of a job appends, and a row counts once `append` has returned: then it survives a kill and a power loss.
-Other processes read the synced lines (`ingest_read`). Lines that no checkpoint needs are trimmed, in whole segments.
-"""
+"""The interface `IngestLog`: the rows of a source that cannot be read again, kept before an epoch has them."""
 
 from __future__ import annotations
 
-import errno
-import os
-import secrets
-import threading
-from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from tidegate.checkpoints.ingest_frames import Frame, Payload, encode_frame, frame_behind, whole_frames
-from tidegate.checkpoints.ingest_layout import (
-    MARK,
-    IngestPosition,
-    Segment,
-    segment_name,
-    segments,
-    unbroken,
-    write_mark,
-)
-from tidegate.core.errors import Code, TidegateError
-from tidegate.disk import flocks
-from tidegate.disk.durable import SyncFailed, Trust, ensure_folder, rewrite, sync_file, sync_folder
-from tidegate.storages.refusals import lock_held
-
-SEGMENT_BYTES = 8 << 20
+from tidegate.checkpoints.ingest_frames import Frame, Payload
+from tidegate.checkpoints.ingest_layout import IngestPosition
 
 
-class IngestLog:
-    """A log that is open for appending, by one process at a time. Threads may share it."""
+class LogPart(Protocol):
+    """Rows of a log for one task, which may run on another machine. It can be pickled."""
 
-    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """Open the log in `folder` (absolute), or create one. A half-written end after a crash is cut off."""
-        self._folder = folder
-        self._segment_bytes = segment_bytes
-        self._trust = Trust()
-        self._lock = threading.Lock()
-        self._descriptors: list[int] = []
-        try:
-            with self._trust.over(folder, "open the ingest log"):
-                ensure_folder(folder)
-                self._take_lock()
-                self._segments = _kept(folder) or [_create(folder, IngestPosition(secrets.token_hex(4), 0, 0))]
-                self._open_newest()
-                self._end = self._cut_back()
-                self._mark = self._open(folder / MARK, os.O_CREAT)
-                write_mark(self._mark, self._end)
-        except BaseException:
-            self.close()
-            raise
+    def frames(self) -> Iterator[Frame]:
+        """The frames with these rows, in order. Raises RECORD_CORRUPT at the first broken frame, INGEST_LOST if a file
+        is missing.
+        """
+        ...
+
+
+class IngestLog(Protocol):
+    """A log that is open for appending, by one process. Threads may share it.
+
+    A row counts once `append` has returned: then it survives a kill and a power loss. Rows that no checkpoint needs are
+    trimmed, in whole files.
+    """
+
+    @property
+    def gather_seconds(self) -> float:
+        """How long a feed gathers rows before it appends them, in seconds: less where an append costs less."""
+        ...
 
     @property
     def begin(self) -> IngestPosition:
-        """The position before the oldest kept line."""
-        return self._segments[0].begin
+        """The position before the oldest kept row."""
+        ...
 
     @property
     def end(self) -> IngestPosition:
-        """The position after the newest line that counts."""
-        return self._end
+        """The position after the newest row that counts."""
+        ...
 
     def append(self, lines: Sequence[bytes]) -> IngestPosition:
-        """Append lines without newlines to the log, and return its new end. At return, all of them are durable."""
-        return self.append_payload(Payload.of_lines(lines))
+        """Append lines without newlines to the log, and return its new end."""
+        ...
 
     def append_payload(self, payload: Payload) -> IngestPosition:
-        """Add rows and give the new end. They count when this returns, all of them.
+        """Append rows, and return the new end. They count when this returns, all of them.
 
-        If it raises, none of them counts. It writes at the end of the lines that count, so it can continue after a full
-        disk.
+        If it raises STORAGE_FULL, none of them counts, and the caller may append them again. After any other error
+        nothing more may be appended, and the next opening of the log shows whether they count. Raises LEASE_LOST if
+        another process has opened the log since: then it is that process that appends.
         """
-        if not payload.rows:
-            return self._end
-        with self._lock, self._trust.over(self._folder, "append to the ingest log"):
-            if not self._descriptors:  # their numbers may belong to other files by now
-                raise OSError(errno.EBADF, "the log is closed")
-            if self._end.offset - self._segments[-1].begin.offset >= self._segment_bytes:
-                self._roll()
-            data, end = encode_frame(self._end, payload)
-            at = self._end.offset - self._segments[-1].begin.offset
-            try:
-                _write(self._newest, data, at)
-                sync_file(self._newest)
-                write_mark(self._mark, end)  # it may need space, too: on a file system that copies overwritten data
-            except (OSError, SyncFailed):
-                with suppress(OSError):  # the first error shows the cause; the next open cuts off or writes again
-                    os.ftruncate(self._newest, at)
-                raise
-            self._end = end
-            return end
+        ...
 
     def last_frame(self) -> Frame | None:
-        """The frame that was appended last; None where the log holds none."""
-        with self._lock:
-            for segment in reversed(self._segments):
-                frames = deque(whole_frames(segment.path.read_bytes(), segment.begin), maxlen=1)
-                if frames:
-                    return frames[0]
-        return None
+        """The frame with rows that was appended last; None if the log holds none."""
+        ...
 
-    def has_segments_before(self, position: IngestPosition) -> bool:
-        """True if `trim` would remove something."""
-        with self._lock:
-            return self._is_trimmed(position)
+    def require(self, wanted: IngestPosition, where: str) -> None:
+        """Raise INGEST_LOST if this is another log than `wanted` refers to, or does not contain that position.
+        `where`: the name of the source in errors.
+        """
+        ...
 
-    def _is_trimmed(self, before: IngestPosition) -> bool:
-        """Whether the oldest segment goes. One that has the last frame stays, also where the newest one is empty."""
-        second = self._segments[1].begin.offset if len(self._segments) > 1 else self._end.offset
-        return second <= before.offset and second < self._end.offset
+    def parts(self, begin: IngestPosition, end: IngestPosition, where: str) -> Sequence[LogPart]:
+        """The rows between two positions, in order; each part is for one task. Raises INGEST_LOST if they are not all
+        there. `where`: the name of the source in errors.
+        """
+        ...
+
+    def is_worth_a_trim(self, before: IngestPosition) -> bool:
+        """True if `trim` would remove as much as is worth its cost."""
+        ...
 
     def trim(self, before: IngestPosition) -> None:
-        """Remove the segments that end at `before` or earlier, the oldest first; never the one with the last frame."""
-        with self._lock, self._trust.over(self._folder, "trim the ingest log"):
-            removed = False
-            while self._is_trimmed(before):
-                self._segments[0].path.unlink(missing_ok=True)
-                del self._segments[0]
-                removed = True
-            if removed:
-                sync_folder(self._folder)
+        """Remove the files that end at `before` or earlier, the oldest first; never the one with the last frame."""
+        ...
 
     def close(self) -> None:
         """Release the log for the next opener. A second call does nothing."""
-        with self._lock:
-            while self._descriptors:
-                os.close(self._descriptors.pop())
-
-    def _take_lock(self) -> None:
-        """Lock the log's folder. The driver's lock excludes other drivers; this one excludes a second source of the
-        same program, and tools.
-        """
-        path = self._folder / LOCK
-        if not flocks.take(self._open(path, os.O_CREAT)):
-            raise lock_held(
-                "an ingest log without another writer",
-                str(path),
-                "wait until the other driver has ended, or end it: `tidegate list -r` shows running jobs,"
-                " `tidegate stop JOB` ends it",
-            )
-
-    def _open(self, path: Path, flags: int = 0) -> int:
-        descriptor = os.open(path, os.O_RDWR | flags, 0o666)
-        self._descriptors.append(descriptor)
-        return descriptor
-
-    def _open_newest(self) -> None:
-        self._newest = self._open(self._segments[-1].path)
-
-    def _cut_back(self) -> IngestPosition:
-        """The end of the last whole frame. The rest of the file is cut off. The whole frames are written again and
-        synced: the process that wrote them may have been killed before its sync, or its sync may have failed.
-        """
-        end, size = whole_end(self._segments[-1])
-        if size > (whole := end.offset - self._segments[-1].begin.offset):
-            os.ftruncate(self._newest, whole)
-        rewrite(self._segments[-1].path)
-        sync_folder(self._folder)
-        return end
-
-    def _roll(self) -> None:
-        """Continue in a new segment. Every frame of the old one is synced. The old file is closed after the new one is
-        open; from then on its descriptor's number may belong to any file.
-        """
-        segment = _create(self._folder, self._end)
-        try:
-            newest = self._open(segment.path)
-        except OSError:
-            with suppress(OSError):  # the next try creates it again
-                segment.path.unlink()
-            raise
-        old, self._newest = self._newest, newest
-        self._segments.append(segment)
-        self._descriptors.remove(old)
-        os.close(old)
-
-
-def whole_end(newest: Segment) -> tuple[IngestPosition, int]:
-    """The end of the last whole frame of a log's newest segment, and the size of the file, which a crash may have made
-    longer. Raises RECORD_CORRUPT if whole frames follow a broken one, because then it is not a torn end.
-    """
-    data = newest.path.read_bytes()
-    end = newest.begin
-    for frame in whole_frames(data, newest.begin):
-        end = frame.end
-    if len(data) > end.offset - newest.begin.offset:
-        further = frame_behind(data, newest.begin, end)
-        if further is not None:
-            raise altered(f"a whole frame behind {end}", f"the next whole one at {further}", newest.path)
-    return end, len(data)
-
-
-def altered(expected: str, found: str, where: Path) -> TidegateError:
-    """The error for a segment that is torn or altered in lines that counted already."""
-    return TidegateError(
-        Code.RECORD_CORRUPT,
-        expected=expected,
-        found=found,
-        where=str(where),
-        next_step="put the file back from a copy, then start again; without it these lines cannot be read",
-    )
-
-
-def _kept(folder: Path) -> list[Segment]:
-    found = _without_strangers(segments(folder))
-    logs = sorted({segment.begin.log for segment in found})
-    if len(logs) > 1:
-        raise altered("segments of one log", f"segments of {', '.join(logs)}", folder)
-    return unbroken(found)
-
-
-def _without_strangers(found: list[Segment]) -> list[Segment]:
-    """Remove a log without acknowledged lines if another log stands beside it. It was created, and the job refused,
-    while the folder of the right log was missing.
-    """
-    begun = [segment for segment in found if segment.begin.offset or segment.path.stat().st_size]
-    if begun:
-        for stranger in found:
-            if stranger not in begun and stranger.begin.log not in {segment.begin.log for segment in begun}:
-                stranger.path.unlink()
-    return begun or found
-
-
-def _create(folder: Path, begin: IngestPosition) -> Segment:
-    """Create an empty segment, under a name that survives a power loss."""
-    path = folder / segment_name(begin)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-    sync_folder(folder)
-    return Segment(path, begin)
-
-
-def _write(descriptor: int, data: bytes, at: int) -> None:
-    rest = memoryview(data)
-    while rest:
-        written = os.pwrite(descriptor, rest, at)
-        rest, at = rest[written:], at + written
-
-
-LOCK = "lock"
+        ...

@@ -20,13 +20,15 @@ from tidegate.checkpoints.ingest_layout import (
     synced_end,
     unbroken,
 )
-from tidegate.checkpoints.ingest_log import LOCK, whole_end
-from tidegate.checkpoints.ingest_read import Slice, read_slice, require, slices
+from tidegate.checkpoints.ingest_read import Slice, read_slice, require, require_between, slices
+from tidegate.checkpoints.ingest_segments import LOCK, whole_end
+from tidegate.checkpoints.ingest_standing import standing_log
 from tidegate.core.records import DoneEpoch
 from tidegate.core.spark_log import parse_offsets
 from tidegate.disk import flocks
 from tidegate.disk.durable import sync_file
 from tidegate.disk.linking import linked
+from tidegate.storages.schemes import Folder
 
 
 def needed_from(epochs: Iterable[DoneEpoch]) -> dict[str, IngestPosition]:
@@ -67,6 +69,32 @@ def bring_parts(
             log = aside / uid
         require(log, begin, end, where)
         bring(slices(log, begin, end, where), begin, into / uid, go_on=go_on)
+
+
+def bring_parts_from(
+    ingest: Folder, epochs: Iterable[DoneEpoch], into: Path, go_on: Callable[[], None] = lambda: None
+) -> None:
+    """`bring_parts` of a job that is not on a local disk. Its logs are in pieces, which become segments. Nothing holds
+    the pieces: a trim leaves more done epochs than come while these few are read, else this raises INGEST_LOST.
+    """
+    for uid, begin in needed_from(epochs).items():
+        bring_part_from(ingest / uid, begin, into / uid, f"source {uid}", go_on)
+
+
+def bring_part_from(
+    log: Folder, begin: IngestPosition, into: Path, where: str, go_on: Callable[[], None] = lambda: None
+) -> None:
+    """Write the part of one log in pieces after `begin` as segments into the new folder `into`."""
+    found = standing_log(log)
+    if found is None:
+        raise lines_lost("the pieces of an ingest log", "none", f"{where}, {log}")
+    require_between(found.begin, found.end, begin, f"{where}, {log}")
+    into.mkdir(parents=True)
+    (into / segment_name(begin)).touch()
+    for part in found.parts(begin, found.end, where):
+        go_on()
+        with (into / segment_name(part.begin)).open("wb") as file:
+            file.writelines(frame.data() for frame in part.all_frames())
 
 
 def log_end(log: Path, where: str) -> IngestPosition:

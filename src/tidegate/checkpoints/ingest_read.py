@@ -1,4 +1,4 @@
-"""Reads an ingest log beside the process that appends to it: the synced lines, by position, any number of times."""
+"""Reads an ingest log on a disk beside the process that appends to it: the synced lines, by position."""
 
 from __future__ import annotations
 
@@ -7,19 +7,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_frames import Frame, whole_frames
-from tidegate.checkpoints.ingest_layout import IngestPosition, Segment, lines_lost, missing_before, segments, unbroken
-from tidegate.checkpoints.ingest_log import altered
+from tidegate.checkpoints.ingest_layout import (
+    IngestPosition,
+    Segment,
+    altered,
+    lines_lost,
+    missing_before,
+    segments,
+    unbroken,
+)
 from tidegate.disk.durable import Trust
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Lines of one segment, for one task. It can be pickled."""
+    """Lines of one segment, for one task: a `LogPart`."""
 
     segment: Segment
     begin: IngestPosition
     end: int
     where: str
+
+    def frames(self) -> Iterator[Frame]:
+        return (frame for frame in read_slice(self) if frame.rows)
 
 
 def require(folder: Path, wanted: IngestPosition, end: IngestPosition, where: str) -> None:

@@ -11,7 +11,6 @@ from typing import Final
 NEXT_STEPS: Final[Mapping[str, str]] = {
     "TG-START-REFUSED": "mend each of those listed below; nothing was started",
     "TG-OPTION-UNKNOWN": "choose one of these",
-    "TG-SOURCE-LOCAL-ONLY": "run this job with master local[*], or read the rows through Kafka, or files on HDFS or S3",
     "TG-SOURCES-CHANGED": "put the source back as it was, or start under another job name or checkpointing.dir",
     "TG-DEAD-LETTERS-LIMIT": (
         "compare the rows with what the sink takes; change the query, or raise max_dead; then start again: "

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST, IngestPosition, lines_lost, segments, unbroken
-from tidegate.checkpoints.ingest_log import whole_end
 from tidegate.checkpoints.ingest_part import bring
 from tidegate.checkpoints.ingest_read import Slice, slices
+from tidegate.checkpoints.ingest_segments import whole_end
 from tidegate.disk.durable import ensure_folder, remove_folder, sync_file, sync_folder
 from tidegate.savepoints.refusals import COPY_AGAIN
 
@@ -49,7 +49,9 @@ class JoinedLog:
 
 
 @dataclass(frozen=True, slots=True)
-class _LogPart:
+class LogOnDisk:
+    """A log on this disk, from its oldest line to its end."""
+
     folder: Path
     begin: IngestPosition
     end: IngestPosition
@@ -66,10 +68,8 @@ def join(source: str, ingest: Path, saved: SavedLog | None, where: str) -> Joine
     """
     if saved is None:
         mine = _part(ingest / source)
-        return _fresh(source) if mine is None else _in_place(source, mine)
-    part = _part(saved.folder)
-    if part is None:
-        raise lines_lost("the part of an ingest log", "no segments", f"{where}, {saved.folder}", COPY_AGAIN)
+        return fresh_log(source) if mine is None else _in_place(source, mine)
+    part = saved_part(saved, where)
     same = _folders_of(part.begin.log, ingest)  # its source may have had another uid since
     mine = _part(same[0] if same else ingest / source)
     if mine is None or _is_unbegun(mine):
@@ -87,6 +87,14 @@ def join(source: str, ingest: Path, saved: SavedLog | None, where: str) -> Joine
         *part.slices(mine.end, part.end, where),
     ]
     return JoinedLog(source, begin, end, tuple(pieces))
+
+
+def saved_part(saved: SavedLog, where: str) -> LogOnDisk:
+    """The part of a log in a savepoint. Raises INGEST_LOST if there is none."""
+    part = _part(saved.folder)
+    if part is None:
+        raise lines_lost("the part of an ingest log", "no segments", f"{where}, {saved.folder}", COPY_AGAIN)
+    return part
 
 
 def prepare_log(job_folder: Path, generation: int, joined: JoinedLog) -> None:
@@ -131,25 +139,26 @@ def _folders_of(log: str, ingest: Path) -> list[Path]:
     return [path for path in folders if any(segment.begin.log == log for segment in segments(path))]
 
 
-def _part(folder: Path) -> _LogPart | None:
+def _part(folder: Path) -> LogOnDisk | None:
     found = unbroken(segments(folder))
-    return _LogPart(folder, found[0].begin, whole_end(found[-1])[0]) if found else None
+    return LogOnDisk(folder, found[0].begin, whole_end(found[-1])[0]) if found else None
 
 
-def _fresh(source: str) -> JoinedLog:
+def fresh_log(source: str) -> JoinedLog:
+    """A new log without lines."""
     begin = IngestPosition(secrets.token_hex(4), 0, 0)
     return JoinedLog(source, begin, begin, ())
 
 
-def _in_place(source: str, mine: _LogPart) -> JoinedLog:
+def _in_place(source: str, mine: LogOnDisk) -> JoinedLog:
     return JoinedLog(source, mine.begin, mine.end, (), is_in_place=True)
 
 
-def _is_unbegun(log: _LogPart) -> bool:
+def _is_unbegun(log: LogOnDisk) -> bool:
     return log.end.offset == 0
 
 
-def _check_one_past(mine: _LogPart, part: _LogPart, saved: SavedLog, where: str) -> None:
+def _check_one_past(mine: LogOnDisk, part: LogOnDisk, saved: SavedLog, where: str) -> None:
     """Raise INGEST_LOST unless the job's log (`mine`) and the log of the savepoint (`part`) have the same past.
 
     That is the same log id, the same bytes in the range that both have, and no missing lines between the end of `part`
@@ -175,7 +184,7 @@ def _check_one_past(mine: _LogPart, part: _LogPart, saved: SavedLog, where: str)
             )
 
 
-def _bytes(log: _LogPart, begin: int, end: int, where: str) -> bytes:
+def _bytes(log: LogOnDisk, begin: int, end: int, where: str) -> bytes:
     """The bytes of a log between two offsets, at any place in a frame."""
     found: list[bytes] = []
     for piece in log.slices(IngestPosition(log.begin.log, begin, 0), IngestPosition(log.begin.log, end, 0), where):

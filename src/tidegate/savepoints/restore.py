@@ -63,6 +63,7 @@ from tidegate.disk.linking import linked
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.savepoints.folder import Savepoint, manifest_digest
 from tidegate.savepoints.ingest_restore import JoinedLog, prepare_log
+from tidegate.savepoints.ingest_restore_elsewhere import prepare_log_elsewhere
 from tidegate.savepoints.log_change import with_operators, with_sources
 from tidegate.savepoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
 from tidegate.savepoints.preparing import bring, hidden_folder, ledger_of
@@ -150,7 +151,7 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
             if file.name.startswith(f"{INGEST}/"):
                 _proven(restoring.savepoint.folder / file.name, file)
         for log in restoring.logs:
-            prepare_log(folder.local(), restoring.record.generation, log)
+            _prepare_log(restoring, log)
         restoring.reach("restore.copied")
         for query in restoring.queries:
             restoring.rewrite(query, built[query.uid] / "spark")
@@ -215,6 +216,14 @@ def _built_in(restoring: Restoring, uid: str) -> Path:
     if restoring.aside is not None:
         return restoring.aside / uid
     return hidden_folder(restoring.job_folder.local(), uid, restoring.record.generation)
+
+
+def _prepare_log(restoring: Restoring, log: JoinedLog) -> None:
+    folder, generation = restoring.job_folder, restoring.record.generation
+    if folder.is_local:
+        prepare_log(folder.local(), generation, log)
+    else:
+        prepare_log_elsewhere(folder, generation, log)
 
 
 def _final(restoring: Restoring, uid: str) -> Folder:

@@ -33,6 +33,7 @@ from tidegate.core.ledger_names import PREPARED_START
 from tidegate.core.records import JobRecord, encode
 from tidegate.disk.durable import TRASH, Trust, remove_folder, sync_folder
 from tidegate.savepoints.ingest_restore import settle_logs
+from tidegate.savepoints.ingest_restore_elsewhere import settle_logs_elsewhere
 from tidegate.savepoints.preparing import HIDDEN
 from tidegate.savepoints.restored import read_restored
 from tidegate.storages.opening import open_storage
@@ -51,6 +52,7 @@ def settle(job_folder: Folder) -> None:
         storage.remove_leftovers(folder_of_records)
     if not job_folder.is_local:
         _settle_in_place(job_folder, current)
+        settle_logs_elsewhere(job_folder, current)
         return
     folder = job_folder.local()
     with Trust().over(folder, "settle a restore"):

@@ -36,6 +36,7 @@ class RowsFeed(FeedThread):
             self._take(start, end)
             self._source.done(end)
             start = end
+            self._closing.wait(self._log.gather_seconds)
         self._source.close()
 
     def _begin(self) -> Position:

@@ -99,8 +99,9 @@ class Job:
         where = f"job {self.name}, source {uid}"
         checked_uid(uid, where, self._uids | self._operators)
         level, through = self.settings.checkpointing_mode, Through.LOG if durable else Through.SOURCE
-        remembered = partial(recall, uid=uid, folder=Folder.of(self.settings.checkpointing_dir) / self.name)
-        declare = partial(declare_source, uid, source, self.spark, where, level, through, remembered)
+        folder = Folder.of(self.settings.checkpointing_dir) / self.name
+        remembered = partial(recall, uid=uid, folder=folder)
+        declare = partial(declare_source, uid, source, self.spark, where, level, through, folder, remembered)
         declared = declare()
         self._asked.append(partial(source_again, where, declare, declared))
         self._sources().add(uid, declared.rows, where)

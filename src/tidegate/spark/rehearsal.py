@@ -35,6 +35,7 @@ from tidegate.spark.sources.streams import SourceRegistry
 from tidegate.spark.starting import start
 from tidegate.spark.supervised import unsupervised
 from tidegate.spark.until import Until
+from tidegate.storages.schemes import Folder
 
 _LOG = logging.getLogger("tidegate")
 _EPOCHS = 3
@@ -78,7 +79,8 @@ def _declared(session: SparkSession, of_job: Settings, folder: Path, rows: Path)
     )
     level, where = settings.checkpointing_mode, "the rehearsal of a standby"
     files = FileSource(str(rows), format="json", schema=SCHEMA, settle=0, max_files=1)
-    source = declare_source("lines", files, session, where, level, Through.SOURCE, lambda _source: None)
+    job_folder = Folder.of(folder)
+    source = declare_source("lines", files, session, where, level, Through.SOURCE, job_folder, lambda _source: None)
     registry = SourceRegistry(session)
     registry.add("lines", source.rows, where)
     counts = uid("per-word", counts_of(source.rows.mapInArrow(as_it_is, SCHEMA)))

@@ -37,14 +37,15 @@ class Peer:
 class Receiver(FeedThread):
     """Passes the lines of a peer to `take`, in order, until `close`. `error`: the error that ended it earlier.
 
-    `take` receives the lines of a few milliseconds and returns once they are stored. While `take` reports a full disk,
+    `take` receives the lines of `gather_seconds` and returns once they are stored. While `take` reports a full disk,
     it receives the same lines again and no more data is read. Any other error of `take` ends the receiver.
     """
 
-    def __init__(self, peer: Peer, take: Callable[[Sequence[bytes]], object]) -> None:
+    def __init__(self, peer: Peer, take: Callable[[Sequence[bytes]], object], gather_seconds: float) -> None:
         super().__init__("tidegate-receiver")
         self._peer = peer
         self._take = take
+        self._gather_seconds = gather_seconds
         self._pause_seconds = _PAUSE_SECONDS
         self._tries = 0
 
@@ -70,7 +71,7 @@ class Receiver(FeedThread):
     def _receive(self, connection: socket.socket) -> None:
         """Read until the connection ends. A last line without a newline counts if the peer has closed in order."""
         cutter = LineCutter(self._peer.max_line_bytes)
-        batch = _Batch(self._keep)
+        batch = _Batch(self._keep, self._gather_seconds)
         try:
             while not self._closing.is_set():
                 data = _read(connection, batch.seconds_left())
@@ -117,18 +118,19 @@ class Receiver(FeedThread):
 
 
 class _Batch:
-    """Lines that were received and not passed on yet. A batch is complete after a few milliseconds or at its size
+    """Lines that were received and not passed on yet. A batch is complete after `gather_seconds` or at its size
     limit."""
 
-    def __init__(self, take: Callable[[Sequence[bytes]], object]) -> None:
+    def __init__(self, take: Callable[[Sequence[bytes]], object], gather_seconds: float) -> None:
         self._take = take
+        self._gather_seconds = gather_seconds
         self._lines: list[bytes] = []
         self._bytes = 0
         self._due = 0.0
 
     def add(self, lines: list[bytes]) -> None:
         if lines and not self._lines:
-            self._due = time.monotonic() + _BATCH_SECONDS
+            self._due = time.monotonic() + self._gather_seconds
         self._lines += lines
         self._bytes += sum(map(len, lines)) + len(lines)
 
@@ -175,7 +177,6 @@ def _keep_alive(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-_BATCH_SECONDS = 0.003
 _BATCH_BYTES = 1 << 20
 _READ_BYTES = 1 << 18
 _SHORTEST_SECONDS = 0.0005

@@ -13,12 +13,13 @@ import msgspec
 
 from tidegate.checkpoints.ingest_layout import IngestPosition as LogPosition
 from tidegate.checkpoints.ingest_log import IngestLog
-from tidegate.checkpoints.ingest_read import read_slice, slices
+from tidegate.checkpoints.ingest_logs import open_ingest_log
 from tidegate.sources.base import Begins, RowSource, ranges
 from tidegate.sources.ends import RowEnds
 from tidegate.sources.feed import RowsFeed
 from tidegate.sources.feed_thread import Feed
 from tidegate.sources.logged import ArrowRows, LoggedRows
+from tidegate.storages.schemes import Folder
 from tidegate.testing.contract_parts import Row
 
 ReadingPlace = Mapping[str, Any]
@@ -76,10 +77,9 @@ class DirectReading(SourceReading):
 class LoggedReading(SourceReading):
     """The reading of a source through an ingest log, as with `durable=True`."""
 
-    def __init__(self, log: IngestLog, folder: Path, feed: Feed, rows: LoggedRows) -> None:
-        """`log` is open in `folder`, and `feed` fills it. `rows`: reads the rows back from the log."""
+    def __init__(self, log: IngestLog, feed: Feed, rows: LoggedRows) -> None:
+        """`log` is open, and `feed` fills it. `rows`: reads the rows back from the log."""
         self._log = log
-        self._folder = folder
         self._feed = feed
         self._rows = rows
         feed.start()
@@ -87,9 +87,9 @@ class LoggedReading(SourceReading):
     @staticmethod
     def of(source: RowSource, folder: Path) -> LoggedReading:
         """A reading of `source` through a new ingest log in `folder`."""
-        log = IngestLog(folder)
+        log = open_ingest_log(Folder.of(folder))
         feed = RowsFeed(source, log, "the contract suite")
-        return LoggedReading(log, folder, feed, ArrowRows(source.schema(), "the contract suite"))
+        return LoggedReading(log, feed, ArrowRows(source.schema(), "the contract suite"))
 
     @property
     def error(self) -> Exception | None:
@@ -106,8 +106,8 @@ class LoggedReading(SourceReading):
         begin, until = msgspec.convert(start, LogPosition), msgspec.convert(end, LogPosition)
         if begin.offset >= until.offset:
             return []
-        wanted = slices(self._folder, begin, until, "the contract suite")
-        frames = [frame for each in wanted for frame in read_slice(each)]
+        wanted = self._log.parts(begin, until, "the contract suite")
+        frames = [frame for each in wanted for frame in each.frames()]
         return [row for frame in frames for batch in self._rows.batches(frame) for row in batch.to_pylist()]
 
     def stop(self) -> None:

@@ -12,11 +12,13 @@ from tidegate.core.levels import Level
 from tidegate.operate.sources import DescribedSource, describe_source, only_the_program_opens
 from tidegate.sources.base import Absence, RowSource, Source
 from tidegate.spark.sources.durable import durable
+from tidegate.spark.sources.ingest import IngestedSource
 from tidegate.spark.sources.rows import RowsOfSource
 from tidegate.spark.sources.socket import SocketSource
 from tidegate.spark.sources.source import PositionedSource, StreamLoader
 from tidegate.spark.sources.spark_source import SparkSource
 from tidegate.spark.sources.streams import loses_what_arrives, vouch_for
+from tidegate.storages.schemes import Folder
 
 
 class Through(Enum):
@@ -48,14 +50,17 @@ def declare_source(
     where: str,
     level: Level,
     through: Through,
+    folder: Folder,
     recall: Callable[[PositionedSource], None],
 ) -> DeclaredSource:
     """Declare a source. Raises if the source does not allow the job's level.
 
-    `where`: the name of the source in errors. `recall`: called for a source of tidegate's own, to give it its position
-    in the job's newest *start*.
+    `where`: the name of the source in errors. `folder`: that of the job. `recall`: called for a source of tidegate's
+    own, to give it its position in the job's newest *start*.
     """
     positioned = durable(given, where) if through is Through.LOG else _positioned(given)
+    if isinstance(positioned, IngestedSource):
+        positioned.require_reach(session, folder, where)
     if positioned is not None:
         recall(positioned)
         rows = positioned.load(session, where, level)

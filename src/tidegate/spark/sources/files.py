@@ -21,7 +21,14 @@ from tidegate.spark.connectors import reading_options
 from tidegate.spark.session import is_local
 from tidegate.spark.sources.file_systems import closed_files, is_of_files, qualified
 from tidegate.spark.sources.opened_files import FilesBegun, OpenedFiles
-from tidegate.spark.sources.refusals import left_to_spark, not_local, not_newest, refused_by_spark, unfit_option
+from tidegate.spark.sources.refusals import (
+    FILES_ELSEWHERE,
+    left_to_spark,
+    not_local,
+    not_newest,
+    refused_by_spark,
+    unfit_option,
+)
 from tidegate.spark.sources.source import Ground, OpenedSource, PositionedSource
 from tidegate.spark.sources.spark_source import SparkSource
 from tidegate.storages.inputs import INPUT_SCHEMES, open_input_files
@@ -95,7 +102,7 @@ class FileSource(DescribedFiles, PositionedSource):
             instead = f'SparkSource("{self.format}", ...)'
             raise left_to_spark("one of Spark's formats for files", f"format {self.format}", where, instead)
         if urlsplit(self.place(session, where).root).scheme == "file" and not is_local(session):
-            raise not_local(str(session.sparkContext.master), "files", where)
+            raise not_local(str(session.sparkContext.master), "files", where, FILES_ELSEWHERE)
         schema = self.schema or self._kept
         if schema is None and self.format.lower() not in _WITHOUT_SCHEMA:
             schema = self._inferred(session, where, options)

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -21,21 +20,23 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from tidegate.checkpoints.ingest_layout import IngestPosition, synced_end
-from tidegate.checkpoints.ingest_log import IngestLog
-from tidegate.checkpoints.ingest_read import Slice, read_slice, require, require_between, slices
+from tidegate.checkpoints.ingest_layout import IngestPosition
+from tidegate.checkpoints.ingest_log import IngestLog, LogPart
+from tidegate.checkpoints.ingest_logs import open_ingest_log
+from tidegate.checkpoints.ingest_read import require_between
 from tidegate.checkpoints.retained import retained_from
 from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
 from tidegate.savepoints.ingest_restore import JoinedLog, join
+from tidegate.savepoints.ingest_restore_elsewhere import join_elsewhere
 from tidegate.sources.feed_thread import Feed
 from tidegate.sources.logged import LoggedRows
 from tidegate.sources.refusals import other_source
 from tidegate.spark.companions import Companion
 from tidegate.spark.session import is_local
 from tidegate.spark.sources.python_stream import Place, StreamPositions, python_stream
-from tidegate.spark.sources.refusals import not_local, outside_a_job
+from tidegate.spark.sources.refusals import CHECKPOINTS_ELSEWHERE, not_local, outside_a_job
 from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse
 from tidegate.spark.telling import WORD, told_by_source
 from tidegate.storages.schemes import Folder
@@ -57,16 +58,21 @@ class IngestedSource(PositionedSource):
         """The feed that fills the log during one start of the job."""
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
-        if not is_local(session):
-            raise not_local(str(session.sparkContext.master), "the ingest log", where)
         return self.frame(session, where, None, None)
 
-    def frame(self, session: SparkSession, where: str, folder: Path | None, begin: IngestPosition | None) -> DataFrame:
-        """The stream of the log in `folder`, from position `begin`. If both are None: the stream that the program
-        builds its queries on.
+    def require_reach(self, session: SparkSession, folder: Folder, where: str) -> None:
+        """Raise SOURCE_LOCAL_ONLY if the tasks of this session cannot read a log below `folder`, that of the job."""
+        if folder.is_local and not is_local(session):
+            raise not_local(str(session.sparkContext.master), "the ingest log", where, CHECKPOINTS_ELSEWHERE)
+
+    def frame(
+        self, session: SparkSession, where: str, log: IngestLog | None, begin: IngestPosition | None
+    ) -> DataFrame:
+        """The stream of this log, from position `begin`. If both are None: the stream that the program builds its
+        queries on.
         """
         rows = self.rows(session, where)
-        positions = partial(IngestPositions, where, folder, begin)
+        positions = partial(IngestPositions, where, log, begin)
         schema = from_arrow_schema(rows.schema)
         return python_stream(session, "tidegate-ingest", schema, positions, LoggedRowsOfTask(rows, WORD))
 
@@ -74,9 +80,12 @@ class IngestedSource(PositionedSource):
         return OpenedIngest(self, ground)
 
     def looked_at(self, ground: Ground) -> OpenedSource:
-        return JudgedIngest(
-            self, join(ground.folder.name, ground.folder.parent.local(), ground.saved, ground.where), ground
-        )
+        uid, ingest = ground.folder.name, ground.folder.parent
+        if ingest.is_local:
+            joined = join(uid, ingest.local(), ground.saved, ground.where)
+        else:
+            joined = join_elsewhere(uid, ingest, ground.saved, ground.where)
+        return JudgedIngest(self, joined, ground)
 
 
 class OpenedIngest(OpenedSource, Companion):
@@ -88,8 +97,7 @@ class OpenedIngest(OpenedSource, Companion):
     def __init__(self, source: IngestedSource, ground: Ground) -> None:
         self._source = source
         self._ground = ground
-        self._folder = ground.folder.local()
-        self._log = IngestLog(self._folder)
+        self._log = open_ingest_log(ground.folder)
         self._feed = source.feed(self._log, ground)
         self._kept = KeptInput(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
 
@@ -97,13 +105,13 @@ class OpenedIngest(OpenedSource, Companion):
         return _text(self._log.end if level is Level.AT_MOST_ONCE else self._log.begin)
 
     def compare(self, where: str, reached: str) -> None:
-        require(self._folder, _begun(reached, where), self._log.end, where)
+        self._log.require(_begun(reached, where), where)
 
     def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
-        return self._source.frame(session, use.where, self._folder, _begun(use.position, use.where))
+        return self._source.frame(session, use.where, self._log, _begun(use.position, use.where))
 
     def monitor(self, name: str) -> Monitor | None:
-        return Trimmer(name, self._kept, self._log, self._folder)
+        return Trimmer(name, self._kept, self._log, self._ground.folder)
 
     def companion(self) -> Companion:
         return self
@@ -181,7 +189,7 @@ class Trimmer:
     A failure is logged as a warning.
     """
 
-    def __init__(self, reader: str, kept: KeptInput, log: IngestLog, folder: Path) -> None:
+    def __init__(self, reader: str, kept: KeptInput, log: IngestLog, folder: Folder) -> None:
         self._reader = reader
         self._kept = kept
         self._log = log
@@ -191,9 +199,9 @@ class Trimmer:
     def tell(self, position: str) -> None:
         self._done = parsed(position, IngestPosition)
         needed = self._kept.done(self._reader, self._done)
-        if needed is not None and self._log.has_segments_before(needed):
+        if needed is not None and self._log.is_worth_a_trim(needed):
             try:
-                retained = retained_from(Folder.of(self._folder.parent.parent), self._folder.name)
+                retained = retained_from(self._folder.parent.parent, self._folder.name)
                 self._log.trim(min([needed, *retained], key=lambda position: position.offset))
             except TidegateError as error:
                 _LOG.warning("source %s: the ingest log is not trimmed (%s)", self._reader, error)
@@ -206,13 +214,13 @@ class Trimmer:
 
 
 class IngestPositions(StreamPositions):
-    """The positions of an ingest log. `folder` and `begin` are None outside of a query."""
+    """The positions of an ingest log. `log` and `begin` are None outside of a query."""
 
-    def __init__(self, where: str, folder: Path | None, begin: IngestPosition | None) -> None:
+    def __init__(self, where: str, log: IngestLog | None, begin: IngestPosition | None) -> None:
         """Raises SOURCE_OPTION for a query that is not of a job."""
-        if folder is None or begin is None:
+        if log is None or begin is None:
             raise outside_a_job(where)
-        self._folder = folder
+        self._log = log
         self._begin = begin
         self._where = where
         self._last: IngestPosition | None = None
@@ -222,29 +230,28 @@ class IngestPositions(StreamPositions):
         return msgspec.to_builtins(self._begin)
 
     def catch_up(self) -> None:
-        self._last = synced_end(self._folder, self._where)
+        self._last = self._log.end
 
     def after(self, start: Place) -> Place:
-        end = self._last or synced_end(self._folder, self._where)
         if not self._is_checked:
-            require(self._folder, _position(start), end, self._where)
+            self._log.require(_position(start), self._where)
             self._is_checked = True
-        return msgspec.to_builtins(end)
+        return msgspec.to_builtins(self._last or self._log.end)
 
-    def parts(self, start: Place, end: Place) -> Sequence[Slice]:
-        return slices(self._folder, _position(start), _position(end), self._where)
+    def parts(self, start: Place, end: Place) -> Sequence[LogPart]:
+        return self._log.parts(_position(start), _position(end), self._where)
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedRowsOfTask:
-    """Reads one slice of an ingest log in a task. `word`: the random word of the driver's mark for errors."""
+    """Reads one part of an ingest log in a task. `word`: the random word of the driver's mark for errors."""
 
     rows: LoggedRows
     word: str
 
-    def __call__(self, wanted: Slice) -> Iterator[pa.RecordBatch]:
+    def __call__(self, wanted: LogPart) -> Iterator[pa.RecordBatch]:
         with told_by_source(self.word):
-            for frame in read_slice(wanted):
+            for frame in wanted.frames():
                 yield from self.rows.batches(frame)
 
 

@@ -64,14 +64,21 @@ def left_to_spark(expected: str, found: str, where: str, source: str) -> Tidegat
     )
 
 
-def not_local(master: str, what: str, where: str) -> TidegateError:
+def not_local(master: str, what: str, where: str, next_step: str) -> TidegateError:
     """The error for input on the driver's disk under a cluster master: the tasks cannot see that disk."""
     return TidegateError(
         Code.SOURCE_LOCAL_ONLY,
         expected=f"a local master: the tasks read {what} from this machine's disk",
         found=f"master {master}",
         where=where,
+        next_step=next_step,
     )
+
+
+FILES_ELSEWHERE = "run this job with master local[*], or read the rows through Kafka, or files on HDFS or S3"
+CHECKPOINTS_ELSEWHERE = (
+    "set checkpointing.dir to a folder on HDFS or S3: the ingest log is in it, and every task reads it"
+)
 
 
 def _those_with(*traits: Replay | Begins) -> str:

@@ -57,7 +57,8 @@ class IngestedSocket(IngestedSource):
         return LineRows()
 
     def feed(self, log: IngestLog, ground: Ground) -> Feed:
-        return Receiver(Peer(self._host, self._port, self._max_line_bytes, ground.where), log.append)
+        peer = Peer(self._host, self._port, self._max_line_bytes, ground.where)
+        return Receiver(peer, log.append, log.gather_seconds)
 
     def _violations(self) -> Iterator[tuple[str, str]]:
         if not self._host:

@@ -8,6 +8,7 @@ import platform
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import pytest
 
 from tests.house.repository import ROOT
 from tests.kafka.seen import visible_now
+from tests.storages.test_ingest_elsewhere import PROGRAM as INGEST_PROGRAM
+from tests.storages.test_ingest_elsewhere import is_exact, numbers, numbers_logged, wait_for
 from tests.support.driver import Driver
 from tests.support.s3 import S3Server
 from tests.support.standalone import StandaloneCluster
@@ -62,6 +65,23 @@ def test_a_job_on_a_cluster_is_exact_when_its_driver_and_an_executor_are_killed(
     copied = rows_of(broker, copies)
     assert sorted(int(row["number"]) for row in copied) == list(range(NUMBERS))
     assert counts_of(rows_of(broker, counts)) == {str(digit): NUMBERS // 10 for digit in range(10)}
+
+
+@pytest.mark.more
+@pytest.mark.timeout(400)
+def test_rows_of_an_ingest_log_are_read_by_executors_and_computed_once_when_the_driver_is_killed(
+    cluster: StandaloneCluster, s3: S3Server, tmp_path: Path
+) -> None:
+    checkpoints, log = str(s3.folder()), tmp_path / "log"
+    (tmp_path / "born").write_text(str(time.time()))
+    run = ("run", "--master", cluster.url, str(INGEST_PROGRAM), str(tmp_path), checkpoints, "queue", "8s")
+    with Driver(COMMAND, *run, log=log, failpoints="commit.before@2=crash") as supervised:
+        wait_for(lambda: len(numbers(checkpoints)) > 1000, supervised)
+        supervised.process.terminate()
+        assert supervised.wait() == 0, f"{supervised.tail()}\n{cluster.logs()}"
+    with Driver(COMMAND, *run, "caught-up", log=log) as last:
+        assert last.wait() == 0, f"{last.tail()}\n{cluster.logs()}"
+    is_exact(checkpoints, numbers_logged(tmp_path, checkpoints))
 
 
 @turn(1, of=4)

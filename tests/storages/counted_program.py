@@ -2,7 +2,7 @@
 those of an epoch, as JSON.
 
 The third argument is the number of files, which are as many epochs; the fourth the seconds that the job is idle after
-them.
+them. With a fifth one the rows come from a source behind an ingest log, one after each epoch.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
+
 from tests.support.counted import Counted, counting
 from tests.support.session import small_session
 from tidegate import FileSource, Job, SQLiteSink
 from tidegate.core.happenings import EpochDone
 from tidegate.spark.listeners import JobEvent
+from tidegate.testing.memory_source import MemorySource
 
 WARM = 4
 """So many epochs come before the first that is counted."""
@@ -24,18 +27,25 @@ REST_SECONDS = 12.0
 """After the last epoch, until what it leaves to be written is written."""
 
 
-def main(folder: Path, checkpoints: str, files: str, idle_seconds: str = "0") -> None:
+def main(folder: Path, checkpoints: str, files: str, idle_seconds: str = "0", source: str = "files") -> None:
     # Of S3 the session of tidegate has the jars: a program that makes its own brings them.
     spark = None if checkpoints.startswith("s3:") else small_session()
     counted = Counted()
     done: list[int] = []
+    queue = MemorySource(pa.schema([("value", pa.string())]))
+    queue.add([{"value": "sea"}])
 
     def listen(event: JobEvent) -> None:
         if isinstance(event.happening, EpochDone):
             done.append(event.happening.epoch)
+            if len(done) < int(files):
+                queue.add([{"value": "sea"}])
 
     job = Job("words", spark=spark, checkpointing_dir=checkpoints, checkpointing_interval=0, listeners=[listen])
-    lines = job.source("lines", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
+    if source == "files":
+        lines = job.source("lines", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
+    else:
+        lines = job.source("lines", queue, durable=True)
     counts = lines.groupBy("value").count()
     job.query("counts", counts, sinks=[SQLiteSink("table", folder / "out.db", table="t", key=["value"])], mode="update")
     last = int(files) - 1

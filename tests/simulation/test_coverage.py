@@ -29,8 +29,8 @@ ELSEWHERE = {
 The order of positions of each kind is in `tests/unit/test_spark_log.py`. What the tables refuse is in
 `tests/unit/test_states.py`, what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`. What
 an operator asks for beside the protocol dies before and after every effect in `tests/unit/test_settle.py`. Seals are in
-the simulation, and in `tests/unit/test_seal.py`. The source of the world is Spark's; the names of tidegate's own lists are
-in `tests/unit/test_recover_plan.py`."""
+the simulation, and in `tests/unit/test_seal.py`. The source of the world is Spark's; the names of tidegate's own lists
+are in `tests/unit/test_recover_plan.py`."""
 ELSEWHERE_RAISED = ("IllegalTransition", "_away", "sealed(", "by another run")
 SMALL_WORLD = "tests.world"
 SIMULATION = "tests.simulator"

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.ingest_part import bring_parts
+from tidegate.checkpoints.ingest_part import bring_parts, bring_parts_from
 from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, MANIFEST, QUERIES, generation_folder, job_names
 from tidegate.checkpoints.spark_layout import offsets_entry
 from tidegate.core.errors import Code, TidegateError
@@ -80,8 +80,7 @@ def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folde
     with Trust().over(into, "restore a retained checkpoint"):
         (into / MANIFEST).write_bytes(_manifest(folder) or b"")  # the same bytes: their digest is its identity
         queries = tuple(_query(of_job, done, into) for done in record.queries)
-        if of_job.is_local:  # elsewhere no source has a log
-            _bring_logs(of_job.local(), record, into)
+        _bring_logs(of_job / INGEST, record, into / INGEST)
         files = tuple(_files(into))
     return Savepoint(
         into,
@@ -129,13 +128,16 @@ def _query(of_job: Folder, done: DoneEpoch, into: Path) -> SavedQuery:
     return saved_query(done, held)
 
 
-def _bring_logs(of_job: Path, record: CheckpointRecord, into: Path) -> None:
+def _bring_logs(ingest: Folder, record: CheckpointRecord, into: Path) -> None:
     try:
-        bring_parts(of_job / INGEST, record.queries, into / INGEST)
+        if ingest.is_local:
+            bring_parts(ingest.local(), record.queries, into)
+        else:
+            bring_parts_from(ingest, record.queries, into)
     except TidegateError as error:
         if error.catalogue_entry is not Code.INGEST_LOST:
             raise
-        raise _incomplete(error.expected, of_job / INGEST, error.found) from error
+        raise _incomplete(error.expected, ingest, error.found) from error
 
 
 def _bring(files: CheckpointFiles, into: CheckpointFiles, name: str) -> bool:

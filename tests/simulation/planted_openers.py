@@ -76,7 +76,7 @@ PLANTED_OPENERS: Final = (
         {(retention, "reserved_for"): lambda all, _: succession.reserved(all)},
     ),
     PlantedOpener("a forgotten generation is sealed", 10, {(retention, "_seal"): _nothing}),
-    PlantedOpener("decisions of a forgotten job stay", 3343, {(retention, "_clear_generation"): _with_its_decisions}),
+    PlantedOpener("decisions of a forgotten job stay", 3001, {(retention, "_clear_generation"): _with_its_decisions}),
     PlantedOpener("a job begins when the last one is cleared", 1030, {(succession, "job_to_clear"): _nothing}),
 )
 

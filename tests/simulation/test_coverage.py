@@ -23,7 +23,7 @@ EXECUTED = (
 ELSEWHERE = {
     *("raise_all", "read_start", "weakest", "is_newest", "position_of", "_away", "finish_decided"),
     *("markdown_table", "markdown", "_row", "__str__", "_tell_dead_letters", "_by_key"),
-    *("sealed", "list_name", "named_list"),
+    *("sealed", "list_name", "named_list", "start_missing"),
 }
 """Of the start, of error texts and of the documents. Dead letters are told in `tests/integration/test_dead_letters.py`.
 The order of positions of each kind is in `tests/unit/test_spark_log.py`. What the tables refuse is in

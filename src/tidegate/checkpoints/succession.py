@@ -29,7 +29,7 @@ import msgspec
 from tidegate.checkpoints.job_layout import GENERATIONS, JOB_RECORD
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.ledger import entry
+from tidegate.core.ledger_names import entry
 from tidegate.core.records import (
     GenerationOpened,
     JobEnded,

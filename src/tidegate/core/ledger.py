@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidegate.core.effects import Steps, get, list_names, recall
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.fingerprints import NOTHING_ALLOWED, Allowed
-from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START
+from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START, entry
 from tidegate.core.levels import Level
 from tidegate.core.records import (
     Committable,
@@ -129,11 +129,6 @@ def position_of(begins_at: str) -> str:
     return begins_at.removeprefix(f"{NEWEST}: ")
 
 
-def entry(folder: str, number: int) -> str:
-    """The file name of the record with this number."""
-    return f"{folder}/{number}"
-
-
 def prepared_name(epoch: int, run: int) -> str:
     """`prepared/N.R`."""
     return f"{PREPARED}/{epoch}.{run}"
@@ -159,15 +154,20 @@ def read_start() -> Steps[Start]:
     """*start*, which exists after the query has been opened."""
     data = yield from recall(START)
     if data is None:
-        raise TidegateError(
-            Code.RECORD_CORRUPT,
-            expected="the record `start`, written before anything else",
-            found="no such file",
-            where=START,
-            next_step="put the folder `ledger` of the query back from a copy, or go back to a savepoint:"
-            " tidegate run -s PATH APP",
-        )
+        raise start_missing("no such file", START)
     return decode(Start, data, START)
+
+
+def start_missing(found: str, where: str) -> TidegateError:
+    """The error for a generation without its record *start*."""
+    return TidegateError(
+        Code.RECORD_CORRUPT,
+        expected="the record `start`, with which a generation is opened",
+        found=found,
+        where=where,
+        next_step="put the folder `ledger` of the query back from a copy, or go back to a savepoint:"
+        " tidegate run -s PATH APP",
+    )
 
 
 def read_finished_through() -> Steps[FinishedThrough | None]:

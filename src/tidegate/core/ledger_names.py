@@ -7,3 +7,8 @@ PREPARED_START = "ledger/prepared_start"
 """The future *start* of a generation that does not count yet, where folders cannot be renamed."""
 FINISHED_THROUGH = "ledger/finished_through"
 DONE = "ledger/done"
+
+
+def entry(folder: str, number: int) -> str:
+    """The file name of the record with this number."""
+    return f"{folder}/{number}"

@@ -27,8 +27,8 @@ from tidegate.checkpoints.succession import (
     reserved,
     standing,
 )
-from tidegate.core.errors import Code, TidegateError, raise_all
-from tidegate.core.ledger import START, entry
+from tidegate.core.errors import raise_all
+from tidegate.core.ledger import START, entry, start_missing
 from tidegate.core.ledger_names import PREPARED_START
 from tidegate.core.records import JobRecord, encode
 from tidegate.disk.durable import TRASH, Trust, remove_folder, sync_folder
@@ -76,7 +76,8 @@ def demand_starts(job_folder: Folder, record: JobRecord) -> None:
     ready = None if job_folder.is_local else preparation_of(open_storage(job_folder), record.generation)
     folders = [job_folder / QUERIES / uid for uid in (() if ready is None else ready.queries)]
     ledgers = [open_storage(generation_folder(each, record.generation)) for each in folders]
-    raise_all([_without_start(ledger) for ledger in ledgers if not _begins(ledger)], f"job {record.name}")
+    lost = [ledger.where(START) for ledger in ledgers if not _begins(ledger)]
+    raise_all([start_missing("neither it nor `prepared_start`", where) for where in lost], f"job {record.name}")
 
 
 def _begins(ledger: Storage) -> bool:
@@ -117,17 +118,6 @@ def _unbegun(job_folder: Folder, uids: Iterable[str]) -> set[int]:
     """The generations in which a query has a folder and has not begun."""
     found = ((open_storage(job_folder / QUERIES / uid), generations(job_folder / QUERIES / uid)) for uid in uids)
     return {each for query, numbers in found for each in numbers if query.look(f"g{each}/{START}") is None}
-
-
-def _without_start(ledger: Storage) -> TidegateError:
-    return TidegateError(
-        Code.RECORD_CORRUPT,
-        expected="the record `start`, with which this generation was opened",
-        found="neither it nor `prepared_start`",
-        where=ledger.where(START),
-        next_step="put the folder `ledger` of the query back from a copy, or go back to a savepoint:"
-        " tidegate run -s PATH APP",
-    )
 
 
 def _settle_query(folder: Path, current: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -24,6 +25,8 @@ class Phase(Enum):
     R = "recovery"
 
 
+_NUMBER = re.compile(r"(\d+)(?:[.-]|$)")
+
 RECORDS = ("spark/offsets", "ledger/prepared", "spark/commits", "ledger/decided", "ledger/done")
 """What appears in the course of an epoch, in this order."""
 
@@ -44,9 +47,9 @@ class Footprint:
         return max(self.numbers(record), default=-1)
 
     def numbers(self, record: str) -> Sequence[int]:
-        """Those of all records: `7` and `7.2` both count as 7."""
-        heads = (name.partition(".")[0] for name in self.storage.peek_names(record))
-        return sorted({int(head) for head in heads if head.isdigit()})
+        """Those of all records: `7`, `7.2` and `7-0123abcd` all count as 7."""
+        heads = (_NUMBER.match(name) for name in self.storage.peek_names(record))
+        return sorted({int(head[1]) for head in heads if head is not None})
 
     def complete(self) -> int:
         """The newest epoch that Spark has committed and, where there are decisions, that is done."""

@@ -24,8 +24,8 @@ _WAYS_TO_FAIL = ["compute.before=error", "prepared.after=acklost", "decision.aft
 _SUPERSEDED = {Code.LEASE_LOST.label, Code.RUN_SUPERSEDED.label}
 """With these a driver ends whose job another one runs."""
 _BEHIND_A_STALL = 2
-_MANY = 14
-"""Epochs after which every record of an older one has gone: Spark keeps ten."""
+_MANY = 60
+"""Epochs after which every record of an older one has gone: some are kept, and the others go twenty epochs together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +202,14 @@ def _strike_at_takeover(step: At, action: Action, field: Field) -> Struck:
         (field.places.checkpoints / "campaign" / "locks" / lock).unlink()
     name = field.post(f"{step.place}={action.value}")
     field.start_next()
-    field.feed_slowly(_MANY)
-    field.wait(lambda: not any(query.shows("ledger/decided", epoch) for query in behind), "the old decision gone")
+
+    def is_gone() -> bool:
+        return not any(query.shows("ledger/decided", epoch) for query in behind)
+
+    for _ in range(_MANY):
+        if not is_gone():
+            field.feed_slowly(1)
+    field.wait(is_gone, "the old decision gone")
     since = len(stalled.said)
     stalled.send(signal.SIGCONT, stalled.process)
     wait_until(lambda: field.strikes.taken_by(name), "the late decision withdrawn", [stalled])

@@ -17,7 +17,8 @@ the files that it needs.
 * **What is not seen.** In the first epoch of a run a file can be written over between Spark's write and the look at it,
   some milliseconds later. An executor that loads state while a late writer's snapshot is there reads that.
 
-A generation that a restore has opened has no such record yet. The restore has compared the files with the savepoint.
+A generation that a restore has opened has no such record yet. The restore has compared the files with the savepoint;
+a start that continues a sealed generation, with the records of that one.
 """
 
 from __future__ import annotations
@@ -103,14 +104,18 @@ def flaws_at(generation: Folder, epoch: int) -> list[StateFlaw]:
     of a query. Reads the state of the epoch completely.
     """
     named, files = named_state(open_storage(generation)), open_checkpoint_files(generation / "spark")
-    return _flaws(files, named, needed_at(epoch + 1, named))
+    return flaws_in(files, files, named, epoch)
 
 
-def _flaws(files: CheckpointFiles, named: Mapping[str, StateFile], names: list[str]) -> list[StateFlaw]:
+def flaws_in(
+    copy: CheckpointFiles, original: CheckpointFiles, named: Mapping[str, StateFile], epoch: int
+) -> list[StateFlaw]:
+    """The same of a copy of the files. The flaws have the places of the original."""
+
     def flaw(name: str) -> StateFlaw | None:
-        return flaw_of(files.where(name), named.get(name), measure(files, name))
+        return flaw_of(original.where(name), named.get(name), measure(copy, name))
 
-    return [found for found in side_by_side(flaw, names) if found is not None]
+    return [found for found in side_by_side(flaw, needed_at(epoch + 1, named)) if found is not None]
 
 
 def flaw_of(where: str, wanted: StateFile | None, found: StateFile | None) -> StateFlaw | None:
@@ -177,7 +182,7 @@ def open_state(generation: Folder, epoch: int) -> tuple[StateFiles, list[StateFl
     named = named_state(ledger)
     known = named or _brought(ledger, files)
     _remove_snapshots(files, dict(_present(files)), known)
-    return StateFiles(files, known), _flaws(files, named, needed_at(epoch + 1, named))
+    return StateFiles(files, known), flaws_in(files, files, named, epoch)
 
 
 def _brought(ledger: Storage, files: CheckpointFiles) -> dict[str, StateFile]:

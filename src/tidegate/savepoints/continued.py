@@ -7,7 +7,8 @@ when it resumes: its record of the next generation is put too late (`succession.
 The next generation of each query begins with what its recovery would have found, without the seal:
 
 * Spark's checkpoint of the last done epoch. Its two log entries are those of *decided*. The undecided entry
-  `offsets/N+1` comes along: where a source begins may be logged nowhere else.
+  `offsets/N+1` comes along: where a source begins may be logged nowhere else. State files without unique names are
+  compared with what the ledger says of them (`checkpoints.state_proof`).
 * a ledger that begins as if it had done that epoch, with the evidence and the accepted operators of the older one.
 * *start* of the older generation, with the epoch behind the last one.
 
@@ -24,7 +25,9 @@ import msgspec
 
 from tidegate.checkpoints.done_epoch import seal_of
 from tidegate.checkpoints.job_layout import QUERIES, generation_folder, query_names
+from tidegate.checkpoints.overwritten import state_overwritten
 from tidegate.checkpoints.spark_layout import commits_entry, entry_numbers, offsets_entry
+from tidegate.checkpoints.state_proof import flaws_in, named_state, version_of
 from tidegate.checkpoints.succession import reserve
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, OPERATORS, RUNS, entry
@@ -72,7 +75,7 @@ class Continuing:
 
 def open_continuation(continuing: Continuing) -> None:
     """Open the next generation. Only with the job's lease held. Raises GENERATION_SEALED if another start was faster,
-    and storage errors.
+    STATE_OVERWRITTEN, and storage errors.
     """
     folder, older, newer = continuing.job_folder, continuing.older, continuing.newer
     reserve(folder, older, newer)
@@ -127,17 +130,22 @@ def _copy_checkpoint(continuing: Continuing, uid: str, last: int, decided: Decid
         for each in (continuing.older, continuing.newer)
     ]
     source, target = (open_checkpoint_files(each) for each in folders)
+    named = named_state(_ledger(continuing.job_folder, uid, continuing.older.generation))
     undecided = open_storage(folders[0]).read(offsets_entry(last + 1))  # before the logs of sources that it refers to
     names = [each.name for each in source.list() if is_of(each.name, last) and each.name not in NOT_RESTORED]
 
     def copy(name: str) -> bool:
         if names_schemas(name):
             return _copy_moved(open_storage(folders[0]), target, name, folders[1].for_spark())
+        if named and version_of(name) is not None and name not in named:
+            return False  # a snapshot that no record names: the deltas are there instead
         return source.hold(name, target.where())
 
     came = {name for name, there in zip(names, side_by_side(copy, names), strict=True) if there}
     if gone := {offsets_entry(last - 1)} & {*names} - came:
         raise _removed(source.where(gone.pop()))
+    if flaws := flaws_in(target, source, named, last):
+        raise state_overwritten(flaws, continuing.job_folder)
     if decided is not None:
         target.write(offsets_entry(last), decided.offsets)
         target.write(commits_entry(last), decided.commits)

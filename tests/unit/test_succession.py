@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from tests.simulation.openers_memory import in_memory
+from tidegate.checkpoints.ingest_pieces import PieceLog
+from tidegate.checkpoints.ingest_segments import SegmentLog
+from tidegate.checkpoints.ingest_standing import standing_log
 from tidegate.checkpoints.succession import begin_job, end_preparation, give_up, open_next, reserve, standing
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger_names import PREPARED_START, START
 from tidegate.core.records import JobRecord
+from tidegate.savepoints.ingest_restore import SavedLog, fresh_log
+from tidegate.savepoints.ingest_restore_elsewhere import join_elsewhere, prepare_log_elsewhere
 from tidegate.savepoints.settled import demand_starts, settle
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -51,6 +58,32 @@ def test_a_start_that_was_paused_removes_nothing_of_an_opener_that_is_ready() ->
     settle(FOLDER)
     demand_starts(FOLDER, SECOND)
     assert open_storage(FOLDER / "queries/query/g2").read(START) == b"prepared"
+
+
+def test_a_start_removes_no_ingest_log_of_an_opener_that_is_ready(tmp_path: Path) -> None:
+    reserve(FOLDER, FIRST, SECOND)
+    (part := tmp_path / "part").mkdir()
+    with closing(SegmentLog(part)) as saved:
+        end = saved.append([b"of the savepoint"])
+    joined = join_elsewhere("lines", FOLDER / "ingest", SavedLog(part, is_ours=True), "test")
+    prepare_log_elsewhere(FOLDER, SECOND.generation, joined)
+    end_preparation(FOLDER, SECOND, [])
+    settle(FOLDER)  # of a start that finds the first generation
+    PieceLog(FOLDER / "ingest/lines").append([b"of that start"])
+    open_next(FOLDER, FIRST, SECOND)
+    settle(FOLDER)
+    log = standing_log(FOLDER / "ingest/lines")
+    assert log is not None
+    assert log.end == end
+    assert list(log.parts(log.begin, log.end, "test")[0].frames())
+
+
+def test_a_start_removes_the_ingest_log_of_an_opener_that_is_not_ready() -> None:
+    reserve(FOLDER, FIRST, SECOND)
+    prepare_log_elsewhere(FOLDER, SECOND.generation, fresh_log("lines"))
+    settle(FOLDER)
+    PieceLog(FOLDER / "ingest/lines")
+    assert code_of(lambda: end_preparation(FOLDER, SECOND, [])) == "TG-GENERATION-SEALED"
 
 
 def test_what_a_slower_opener_has_prepared_is_removed() -> None:

@@ -20,7 +20,15 @@ from tidegate.checkpoints.ingest_frames import Frame, Payload, encode_frame
 from tidegate.checkpoints.ingest_layout import IngestPosition
 from tidegate.checkpoints.ingest_piece import TOKEN_BYTES, Piece, PieceSlice, decode_piece, encode_piece, piece_name
 from tidegate.checkpoints.ingest_read import require_between
-from tidegate.checkpoints.ingest_standing import LOG, OWNER, LoggedPieces, name_of_log, offset_of, standing_in
+from tidegate.checkpoints.ingest_standing import (
+    LOG,
+    OWNER,
+    LoggedPieces,
+    name_of_log,
+    offset_of,
+    prepared_logs,
+    standing_in,
+)
 from tidegate.core.errors import Code, TidegateError
 from tidegate.storages.opening import open_storage
 from tidegate.storages.refusals import lease_lost
@@ -136,9 +144,10 @@ class PieceLog:
 
     def _remove_others(self, name: str) -> None:
         """Remove logs that were given up, and what came too late into one. Not if another process has opened the log
-        since: a folder may be that of a log which it has begun.
+        since: a folder may be that of a log which it has begun. A log that is prepared may count soon.
         """
-        others = [each for each in self._storage.folders("") if each != name]
+        kept = {name, *prepared_logs(self._storage).values()}
+        others = [each for each in self._storage.folders("") if each not in kept]
         if others and self._storage.peek(OWNER) == self._writer:
             for each in others:
                 self._storage.clear(each)

@@ -1,13 +1,19 @@
 """What stands in the folder of an ingest log in pieces, as any process sees it.
 
 log              the name of the folder with the pieces of the log: its id; `<id>-g<G>` if a restore has made it
+log.g<G>         the name of the folder that a restore prepares; it becomes *log* when generation G counts
+after.<name>     the name of the log that follows one whose job was forgotten: `<id>-<job id>`, of the forgotten job
 owner            the token of the process that opened the log last
-<id>/            the pieces (`ingest_piece`); a folder that *log* does not name is of a log that was given up
+<id>/            the pieces (`ingest_piece`); a folder that these do not name is of a log that was given up
+
+A process that forgets a job may be paused, and resume when the next job of this name has a log. So it changes no record
+that is there: it puts *after.<name>*, and removes the folder of that name, which no later log has.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,12 +90,44 @@ def standing_log(folder: Folder) -> LoggedPieces | None:
 
 def name_of_log(storage: Storage) -> str | None:
     """The name of the folder with the pieces. `storage`: that of the log's folder."""
-    data = storage.read(LOG)
+    name = _name_in(storage, LOG)
+    while name is not None and (following := _name_in(storage, _after(name))) is not None:
+        name = following
+    return name
+
+
+def give_up_log(storage: Storage, name: str, job_id: str) -> None:
+    """Remove the pieces of the log `name` of a job that is forgotten, and let another one follow it, once. `storage`:
+    that of the log's folder.
+    """
+    if not name.endswith(f"-{job_id}"):  # else it follows already, and may be the next job's by now
+        storage.clear(name)
+        storage.put_if_absent(_after(name), f"{secrets.token_hex(4)}-{job_id}".encode())
+
+
+def prepared_log(generation: int) -> str:
+    """The record that names the log of a generation which does not count yet."""
+    return f"{LOG}.g{generation}"
+
+
+def prepared_logs(storage: Storage) -> dict[int, str]:
+    """The names of the logs that are prepared, by generation. `storage`: that of the log's folder."""
+    found = (_PREPARED.fullmatch(record) for record in storage.list(""))
+    named = {int(each[1]): _name_in(storage, each[0]) for each in found if each is not None}
+    return {generation: name for generation, name in named.items() if name is not None}
+
+
+def _name_in(storage: Storage, record: str) -> str | None:
+    data = storage.read(record)
     if data is None:
         return None
     if not _NAME.fullmatch(data):
-        raise altered("the name of an ingest log", f"{len(data)} other bytes", storage.where(LOG))
+        raise altered("the name of an ingest log", f"{len(data)} other bytes", storage.where(record))
     return data.decode()
+
+
+def _after(name: str) -> str:
+    return f"after.{name}"
 
 
 def id_of(name: str) -> str:
@@ -102,4 +140,5 @@ def offset_of(position: IngestPosition) -> int:
     return position.offset
 
 
-_NAME = re.compile(rb"[0-9a-f]{8}(-g[1-9][0-9]*)?")
+_PREPARED = re.compile(rf"{LOG}\.g([1-9][0-9]*)")
+_NAME = re.compile(rb"[0-9a-f]{8}(-g[1-9][0-9]*|-[0-9a-f]+)?")

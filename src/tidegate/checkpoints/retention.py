@@ -17,6 +17,7 @@ from datetime import datetime, timezone
 from tidegate.checkpoints.done_epoch import seal_of
 from tidegate.checkpoints.drained import DRAIN, drain_name
 from tidegate.checkpoints.ingest_layout import INGEST
+from tidegate.checkpoints.ingest_standing import give_up_log, name_of_log
 from tidegate.checkpoints.job_layout import (
     CHECKPOINTS,
     GENERATIONS,
@@ -104,6 +105,7 @@ def _elsewhere(job_folder: Folder, clear_sinks: ClearSinks, queries: Collection[
         storage.delete(entry(RESTORES, number))
     for number in checkpoint_folders(job_folder):
         _clear_checkpoint(storage, number, job_id)
+    _clear_logs(job_folder, job_id)
     storage.delete(drain_name(job_folder, job_id))
     end_clearing(job_folder, job_id)
     if _job_id(storage) == job_id:
@@ -117,6 +119,18 @@ def _clear_checkpoint(storage: Storage, number: int, job_id: str) -> None:
     data = storage.read(name)
     if data is not None and decode(CheckpointRecord, data, storage.where(name)).job_id == job_id:
         storage.delete(name)
+
+
+def _clear_logs(job_folder: Folder, job_id: str) -> None:
+    """Give up the ingest logs of this job. The next job begins behind `end_clearing`: a log that was named before is
+    none of its.
+    """
+    logs = {uid: open_storage(job_folder / INGEST / uid) for uid in open_storage(job_folder / INGEST).folders("")}
+    named = {uid: name_of_log(log) for uid, log in logs.items()}
+    if job_to_clear(job_folder) == job_id:
+        for uid, name in named.items():
+            if name is not None:
+                give_up_log(logs[uid], name, job_id)
 
 
 def _clear_generation(generation: Storage) -> None:

@@ -9,14 +9,14 @@ savepoint. Two logs are never joined here.
 
 from __future__ import annotations
 
-import re
 import secrets
 from itertools import chain, zip_longest
 
 from tidegate.checkpoints.ingest_layout import INGEST, lines_lost
 from tidegate.checkpoints.ingest_piece import TOKEN_BYTES, encode_piece, piece_name
 from tidegate.checkpoints.ingest_read import read_slice
-from tidegate.checkpoints.ingest_standing import LOG, OWNER, LoggedPieces, standing_log
+from tidegate.checkpoints.ingest_standing import LOG, OWNER, LoggedPieces, prepared_log, prepared_logs, standing_log
+from tidegate.checkpoints.succession import give_up
 from tidegate.core.errors import TidegateError
 from tidegate.savepoints.ingest_restore import JoinedLog, LogOnDisk, SavedLog, fresh_log, saved_part
 from tidegate.storages.opening import open_storage
@@ -59,22 +59,21 @@ def prepare_log_elsewhere(job_folder: Folder, generation: int, joined: JoinedLog
     for piece in joined.pieces:
         frames = b"".join(frame.data() for frame in read_slice(piece))
         storage.put_if_absent(f"{name}/{piece_name(piece.begin)}", encode_piece(token, joined.begin, frames))
-    storage.put_if_absent(f"{LOG}.g{generation}", name.encode())
+    storage.put_if_absent(prepared_log(generation), name.encode())
 
 
 def settle_logs_elsewhere(job_folder: Folder, generation: int) -> None:
-    """Let the logs of this generation count, and forget those that were prepared for others: the next opening of the
-    log removes their pieces. Only with the job's lease held, and before anything opens a log.
+    """Let the logs of this generation count, and forget those that were prepared for generations that never count: the
+    next opening of the log removes their pieces. Only with the job's lease held, and before anything opens a log.
     """
-    ingest = open_storage(job_folder / INGEST)
+    job, ingest = open_storage(job_folder), open_storage(job_folder / INGEST)
     for uid in ingest.folders(""):
         log = ingest.below(uid)
-        for name, found in [(name, _PREPARED.fullmatch(name)) for name in log.list("")]:
-            prepared = None if found is None or int(found[1]) != generation else log.read(name)
-            if prepared is not None:
-                log.replace(LOG, prepared)
-            if found is not None:
-                log.delete(name)
+        for number, name in prepared_logs(log).items():
+            if number == generation:
+                log.replace(LOG, name.encode())
+            if number <= generation or give_up(job, number):
+                log.delete(prepared_log(number))
 
 
 def _in_place(source: str, mine: LoggedPieces) -> JoinedLog:
@@ -103,6 +102,3 @@ def _refused(expected: str, found: str, mine: LoggedPieces, where: str) -> Tideg
         f" {mine.folder.parent}"
     )
     return lines_lost(expected, found, f"{where}, {mine.folder}", next_step)
-
-
-_PREPARED = re.compile(rf"{LOG}\.g([1-9][0-9]*)")

@@ -100,14 +100,16 @@ def _caught_up(job_folder: Folder, storage: Storage) -> JobRecord | None:
 
 
 def _settle_in_place(job_folder: Folder, current: int) -> None:
-    """Let the queries of the current generation begin, and remove what was prepared for generations that never count.
-    A start that was paused may still write there: then the next start removes that.
+    """Let the queries of the current generation begin, and remove what was prepared for generations that never count,
+    also those of which nothing is seen yet: this start removes their ingest logs. A start that was paused may still
+    write there: then the next start removes that.
     """
     storage = open_storage(job_folder)
     uids, taken = query_names(job_folder), reserved(storage)
     for uid in uids if current in taken else ():
         _begins(open_storage(generation_folder(job_folder / QUERIES / uid, current)))
-    for number in _unbegun(job_folder, uids) & set(taken) - {current}:
+    above = {number for number in taken if number > current}
+    for number in above | (_unbegun(job_folder, uids) & set(taken) - {current}):
         if give_up(storage, number):
             for uid in uids:
                 open_storage(job_folder / QUERIES / uid).clear(f"g{number}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Barrier
 
@@ -12,8 +13,12 @@ import msgspec
 import pytest
 
 from tests.jobs.folders import tidegate
+from tests.simulation.openers_memory import in_memory
 from tests.support.saved_job import RECORD, write_job
+from tidegate.checkpoints.retention import delete_checkpoints
+from tidegate.checkpoints.succession import begin_job
 from tidegate.core.errors import TidegateError
+from tidegate.core.levels import Level
 from tidegate.core.records import encode
 from tidegate.savepoints import claim as savepoint_claim
 from tidegate.savepoints import folder as savepoint_folder
@@ -27,9 +32,13 @@ from tidegate.savepoints.folder import (
     open_savepoint,
     verify,
 )
+from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.take import take
+from tidegate.spark.opens import Opens
+from tidegate.spark.restoring import open_restore
 from tidegate.storages.local import storage
 from tidegate.storages.schemes import Folder
+from tidegate.testing.memory_storage import Memory
 
 
 @pytest.fixture
@@ -63,6 +72,18 @@ def test_the_folder_that_has_claimed_a_savepoint_may_ask_again_and_another_one_i
         True,
     )
     assert verify(saved) == [], "the savepoint is as it was taken"
+
+
+def test_the_id_of_a_job_that_was_forgotten_off_a_disk_is_not_claimed_again_there(saved: Savepoint) -> None:
+    """The record that it is removed would stay, and the next `forget` would remove nothing."""
+    folder = Folder.of("s3://bucket/job")
+    wish = Restore(path=str(saved.folder), claim=True)
+    with in_memory(Memory()), ExitStack() as stack:
+        begin_job(folder, RECORD)
+        delete_checkpoints(folder, RECORD.job_id, lambda _job_id: None)
+        with pytest.raises(TidegateError) as raised:
+            open_restore(wish, folder, RECORD.name, Level.EXACTLY_ONCE, stack, Opens.CHECK)
+        assert raised.value.code == "TG-JOB-MISMATCH"
 
 
 def beside_name(saved: Savepoint) -> Path:

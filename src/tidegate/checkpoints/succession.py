@@ -196,7 +196,7 @@ def job_to_clear(job_folder: Folder) -> str | None:
     job = _newest_job(storage, named_by_job_record(storage))
     if job is None or newest_generation(storage, job) is not None:
         return None
-    return None if storage.look(_cleared_name(job.job_id)) is not None else job.job_id
+    return None if was_forgotten(job_folder, job.job_id) else job.job_id
 
 
 def end_clearing(job_folder: Folder, job_id: str) -> None:
@@ -204,6 +204,11 @@ def end_clearing(job_folder: Folder, job_id: str) -> None:
     since = datetime.now(timezone.utc).isoformat(timespec="seconds")
     ended = JobEnded(job_id=job_id, after=0, since=since)
     open_storage(job_folder).put_if_absent(_cleared_name(job_id), encode(ended))
+
+
+def was_forgotten(job_folder: Folder, job_id: str) -> bool:
+    """True if a job of this id has ended here, and is removed: no other one may have the id. On a disk it is False."""
+    return not job_folder.is_local and open_storage(job_folder).look(_cleared_name(job_id)) is not None
 
 
 # --- names and reads ---------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.succession import standing
+from tidegate.checkpoints.succession import standing, was_forgotten
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, digest_of
@@ -110,6 +110,14 @@ def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Folder, f
         begun = [found.generation, opened, *([saved.generation] if found.job_id == saved.job_id else [])]
         return JobRecord(name=found.name, job_id=found.job_id, generation=max(begun) + 1)
     if wish.claim:
+        if was_forgotten(job_folder, saved.job_id):
+            raise TidegateError(
+                Code.JOB_MISMATCH,
+                expected="a savepoint of a job that was not forgotten here, where it is claimed",
+                found=f"one of job {saved.job} of id {saved.job_id}, which was",
+                where=str(savepoint.found_at),
+                next_step="restore without --claim, or under another job name or checkpointing.dir",
+            )
         return JobRecord(name=job, job_id=saved.job_id, generation=max(saved.generation, opened) + 1)
     return JobRecord(name=job, job_id=secrets.token_hex(4), generation=opened + 1)
 

@@ -31,7 +31,7 @@ class HdfsConnection:
 
 
 class HdfsConnections:
-    """HdfsConnections that are made when they are needed. For all threads.
+    """Connections that are made when they are needed. For all threads.
 
     None is ever removed: the end of a client waits, with Python's lock held, for threads that may want that lock. So
     there are as many as there are calls at once, and one more for each call that was left without an answer.

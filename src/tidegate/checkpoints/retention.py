@@ -27,10 +27,11 @@ from tidegate.checkpoints.job_layout import (
     RESTORES,
     checkpoint_folders,
     generation_folder,
+    generations,
     query_names,
 )
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.checkpoints.succession import end_clearing, end_job, job_to_clear, reserved_for
+from tidegate.checkpoints.succession import end_clearing, end_job, job_to_clear, reserved, reserved_for
 from tidegate.core.ledger import DECIDED, LEDGER, entry
 from tidegate.core.records import CheckpointRecord, Closing, JobRecord, Sealed, decode, encode
 from tidegate.storages.opening import open_storage
@@ -93,8 +94,8 @@ def _elsewhere(job_folder: Folder, clear_sinks: ClearSinks, queries: Collection[
     if job_id is None:
         return False
     storage = open_storage(job_folder)
-    numbers = reserved_for(storage, job_id)
     uids = sorted({*query_names(job_folder), *queries})
+    numbers = sorted({*reserved_for(storage, job_id), *_put_by_hand(job_folder)})
     folders = [generation_folder(job_folder / QUERIES / uid, number) for uid in uids for number in numbers]
     for folder in folders:
         _seal(open_storage(folder))
@@ -111,6 +112,14 @@ def _elsewhere(job_folder: Folder, clear_sinks: ClearSinks, queries: Collection[
     if _job_id(storage) == job_id:
         storage.delete(JOB_RECORD)
     return True
+
+
+def _put_by_hand(job_folder: Folder) -> set[int]:
+    """The generations for which no start has taken a number: of a job whose folder was copied here. It was here first,
+    so they are of no later job.
+    """
+    found = {number for uid in query_names(job_folder) for number in generations(job_folder / QUERIES / uid)}
+    return found - set(reserved(open_storage(job_folder)))
 
 
 def _clear_checkpoint(storage: Storage, number: int, job_id: str) -> None:

@@ -24,8 +24,10 @@ _WAYS_TO_FAIL = ["compute.before=error", "prepared.after=acklost", "decision.aft
 _SUPERSEDED = {Code.LEASE_LOST.label, Code.RUN_SUPERSEDED.label}
 """With these a driver ends whose job another one runs."""
 _BEHIND_A_STALL = 2
-_MANY = 60
-"""Epochs after which every record of an older one has gone: some are kept, and the others go twenty epochs together."""
+_KEPT, _MANY = 14, 60
+"""Epochs before and after which every record of an older one has gone: some are kept, and the others go twenty epochs
+together.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +208,8 @@ def _strike_at_takeover(step: At, action: Action, field: Field) -> Struck:
     def is_gone() -> bool:
         return not any(query.shows("ledger/decided", epoch) for query in behind)
 
-    for _ in range(_MANY):
-        if not is_gone():
+    for number in range(_MANY):
+        if number < _KEPT or not is_gone():
             field.feed_slowly(1)
     field.wait(is_gone, "the old decision gone")
     since = len(stalled.said)

@@ -99,27 +99,27 @@ def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Folder, f
     opened = highest_generation(job_folder)
     if found is not None:
         if wish.claim and found.job_id != saved.job_id:
-            raise TidegateError(
-                Code.JOB_MISMATCH,
-                expected=f"no job, or the savepoint's own (id {saved.job_id}), where a savepoint is claimed",
-                found=f"job {found.name} of id {found.job_id}",
-                where=str(savepoint.found_at),
-                next_step="restore without --claim, or under another job name or checkpointing.dir",
-            )
+            own = f"no job, or the savepoint's own (id {saved.job_id}), where a savepoint is claimed"
+            raise _not_to_claim(own, f"job {found.name} of id {found.job_id}", savepoint)
         # The job may have used another folder in between: evidence in its sinks may be of older generations, too.
         begun = [found.generation, opened, *([saved.generation] if found.job_id == saved.job_id else [])]
         return JobRecord(name=found.name, job_id=found.job_id, generation=max(begun) + 1)
     if wish.claim:
         if was_forgotten(job_folder, saved.job_id):
-            raise TidegateError(
-                Code.JOB_MISMATCH,
-                expected="a savepoint of a job that was not forgotten here, where it is claimed",
-                found=f"one of job {saved.job} of id {saved.job_id}, which was",
-                where=str(savepoint.found_at),
-                next_step="restore without --claim, or under another job name or checkpointing.dir",
-            )
+            living = "a savepoint of a job that was not forgotten here, where it is claimed"
+            raise _not_to_claim(living, f"one of job {saved.job} of id {saved.job_id}, which was", savepoint)
         return JobRecord(name=job, job_id=saved.job_id, generation=max(saved.generation, opened) + 1)
     return JobRecord(name=job, job_id=secrets.token_hex(4), generation=opened + 1)
+
+
+def _not_to_claim(expected: str, found: str, savepoint: Savepoint) -> TidegateError:
+    return TidegateError(
+        Code.JOB_MISMATCH,
+        expected=expected,
+        found=found,
+        where=str(savepoint.found_at),
+        next_step="restore without --claim, or under another job name or checkpointing.dir",
+    )
 
 
 @dataclass(frozen=True, slots=True)

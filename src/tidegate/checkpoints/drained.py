@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from tidegate.checkpoints.succession import standing
-from tidegate.core.records import Drain, decode, encode
+from tidegate.core.records import Drain, encode
 from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 
 DRAIN = "drain"
@@ -73,9 +74,7 @@ def drained_at(job_folder: Folder, job_id: str | None = None) -> str | None:
 
 
 def _read(job_folder: Folder, name: str) -> Drain | None:
-    storage = open_storage(job_folder)
-    data = storage.read(name)
-    return None if data is None else decode(Drain, data, storage.where(name))
+    return record_in(open_storage(job_folder), Drain, name)
 
 
 def _now() -> str:

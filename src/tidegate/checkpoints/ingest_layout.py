@@ -45,21 +45,30 @@ class Segment:
     begin: IngestPosition
 
 
-def segment_name(begin: IngestPosition) -> str:
-    """The file name of the segment that begins at this position.
+def named_by(begin: IngestPosition, suffix: str) -> str:
+    """The name of what begins at this position. Sorted by name, segments and pieces are in order."""
+    return f"{begin.offset:020d}-{begin.line:020d}-{begin.log}{suffix}"
 
-    Sorted by name, segments are in the order of their positions.
-    """
-    return f"{begin.offset:020d}-{begin.line:020d}-{begin.log}.lines"
+
+def begin_in(name: str, suffix: str) -> IngestPosition | None:
+    """The position in a name of `named_by`; None for another name."""
+    found = _NAMED.fullmatch(name.removesuffix(suffix)) if name.endswith(suffix) else None
+    return None if found is None else IngestPosition(found[3], int(found[1]), int(found[2]))
+
+
+def segment_name(begin: IngestPosition) -> str:
+    """The file name of the segment that begins at this position."""
+    return named_by(begin, _SUFFIX)
 
 
 def segments(folder: Path) -> list[Segment]:
     """The segments in a folder, oldest first. [] if the folder is absent."""
     try:
-        found = [(name, parsed) for name in sorted(os.listdir(folder)) if (parsed := _SEGMENT.fullmatch(name))]
+        names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return []
-    return [Segment(folder / name, IngestPosition(parts[3], int(parts[1]), int(parts[2]))) for name, parts in found]
+    found = ((name, begin_in(name, _SUFFIX)) for name in names)
+    return [Segment(folder / name, begin) for name, begin in found if begin is not None]
 
 
 def unbroken(found: Sequence[Segment]) -> list[Segment]:
@@ -155,4 +164,5 @@ MARK = "synced"
 _MARK = struct.Struct(">8sQQ")
 _LOOKS = 100
 """A read may meet a write of the mark; the next read does not."""
-_SEGMENT = re.compile(r"(\d{20})-(\d{20})-([0-9a-f]{8})\.lines")
+_SUFFIX = ".lines"
+_NAMED = re.compile(r"(\d{20})-(\d{20})-([0-9a-f]{8})")

@@ -43,26 +43,33 @@ def needed_from(epochs: Iterable[DoneEpoch]) -> dict[str, IngestPosition]:
     return found
 
 
-def link_logs(ingest: Path, aside: Path) -> None:
-    """Link every segment of a job's logs below `aside`. From here on a trim of the logs does not remove the lines."""
-    for log in ingest.iterdir() if ingest.is_dir() else ():
+def link_logs(ingest: Folder, aside: Path) -> None:
+    """Link every segment of a job's logs below `aside`. From here on a trim of the logs does not remove the lines. A
+    log in pieces has no segments, and nothing is linked.
+    """
+    folder = ingest.local() if ingest.is_local else None
+    for log in folder.iterdir() if folder is not None and folder.is_dir() else ():
         _link_segments(log, aside / log.name)
 
 
 def bring_parts(
-    ingest: Path,
+    ingest: Folder,
     epochs: Iterable[DoneEpoch],
     into: Path,
     aside: Path | None = None,
     go_on: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write the parts of a job's logs after these epochs below `into`. `aside`: the result of `link_logs`, if the job
-    runs. `go_on` is called before each segment, and may raise to cancel. Nothing is synced.
+    """Write the parts of a job's logs after these epochs below `into`, as segments. `aside`: the folder of `link_logs`,
+    if the job runs. `go_on` is called before each segment, and may raise to cancel. Nothing is synced.
 
     Raises INGEST_LOST if a log does not have the lines, RECORD_CORRUPT if they are altered.
     """
     for uid, begin in needed_from(epochs).items():
-        log, where = ingest / uid, f"source {uid}"
+        where = f"source {uid}"
+        if not ingest.is_local:
+            bring_part_from(ingest / uid, begin, into / uid, where, go_on)
+            continue
+        log = ingest.local() / uid
         end = log_end(log, where)
         if aside is not None:
             _link_segments(log, aside / uid)
@@ -71,20 +78,12 @@ def bring_parts(
         bring(slices(log, begin, end, where), begin, into / uid, go_on=go_on)
 
 
-def bring_parts_from(
-    ingest: Folder, epochs: Iterable[DoneEpoch], into: Path, go_on: Callable[[], None] = lambda: None
-) -> None:
-    """`bring_parts` of a job that is not on a local disk. Its logs are in pieces, which become segments. Nothing holds
-    the pieces: a trim leaves more done epochs than come while these few are read, else this raises INGEST_LOST.
-    """
-    for uid, begin in needed_from(epochs).items():
-        bring_part_from(ingest / uid, begin, into / uid, f"source {uid}", go_on)
-
-
 def bring_part_from(
     log: Folder, begin: IngestPosition, into: Path, where: str, go_on: Callable[[], None] = lambda: None
 ) -> None:
-    """Write the part of one log in pieces after `begin` as segments into the new folder `into`."""
+    """Write the part of one log in pieces after `begin` as segments into the new folder `into`. Nothing holds the
+    pieces: a trim leaves more done epochs than come while these few are read, else this raises INGEST_LOST.
+    """
     found = standing_log(log)
     if found is None:
         raise lines_lost("the pieces of an ingest log", "none", f"{where}, {log}")

@@ -2,13 +2,12 @@
 
     <offset>-<line>-<log>.piece   a header, and frames (`ingest_frames`) back to back
 
-The header names the writer, and the place from which the log is kept. So the newest piece says which older pieces are
-needed, and a piece below that place is left from a trim that was cut off, or came too late.
+The header has the token of the writer, and the position where the log begins. So the newest piece shows which older
+pieces are needed. A piece below that position was left by an interrupted trim, or was put too late.
 """
 
 from __future__ import annotations
 
-import re
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tidegate.checkpoints.ingest_frames import Frame, whole_frames
-from tidegate.checkpoints.ingest_layout import IngestPosition, altered, lines_lost
+from tidegate.checkpoints.ingest_layout import IngestPosition, altered, begin_in, lines_lost, named_by
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -36,14 +35,14 @@ class Piece:
 
 
 def piece_name(begin: IngestPosition) -> str:
-    """The name of the piece that begins here. Sorted by name, the pieces of a log are in order."""
-    return f"{begin.offset:020d}-{begin.line:020d}-{begin.log}{_SUFFIX}"
+    """The name of the piece that begins here."""
+    return named_by(begin, _SUFFIX)
 
 
 def begins_in(names: Sequence[str]) -> list[IngestPosition]:
     """The begins of the pieces among these names of a folder, in order."""
-    found = (_NAME.fullmatch(name) for name in sorted(names))
-    return [IngestPosition(each[3], int(each[1]), int(each[2])) for each in found if each is not None]
+    found = (begin_in(name, _SUFFIX) for name in sorted(names))
+    return [begin for begin in found if begin is not None]
 
 
 def encode_piece(writer: bytes, kept_from: IngestPosition, frames: bytes) -> bytes:
@@ -121,9 +120,8 @@ def slices_of(
 TOKEN_BYTES = 8
 _MAGIC = b"TGP1"
 _HEADER = struct.Struct(f">{TOKEN_BYTES}sQQ")
-"""The token of the writer, and the place from which the log is kept: its offset and its line."""
+"""The token of the writer, and the offset and the line of the position where the log begins."""
 _SUFFIX = ".piece"
-_NAME = re.compile(rf"(\d{{20}})-(\d{{20}})-([0-9a-f]{{8}}){re.escape(_SUFFIX)}")
 _PIECES_AT_MOST = 32
 _BYTES_AT_MOST = 8 << 20
 """Of one task, unless a single piece has more."""

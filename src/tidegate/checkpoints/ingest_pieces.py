@@ -178,7 +178,7 @@ class PieceLog:
             raise self._lost("another process has opened it since")
 
     def _created(self, payload: Payload, kept_from: IngestPosition) -> bool:
-        """Put a piece if there is none. False if a piece of another process is there that the log has to go on with."""
+        """Put a piece if there is none. False if the log has to continue behind a piece of another process."""
         while True:
             begin = self._standing.places[-1]
             frame, end = encode_frame(begin, payload)

@@ -1,4 +1,4 @@
-"""The refusal of state that is not as it was written, with the checkpoints to which the job can go back."""
+"""The error for a state file that was written over. It names the checkpoints to which the job can go back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.storages.schemes import Folder
 
 
 def state_overwritten(flaws: Sequence[StateFlaw], job_folder: Folder) -> TidegateError:
-    """The error for these flaws, of which there is at least one. Compares the files of every retained checkpoint."""
+    """The error for these flaws. `flaws` is not empty. Compares the files of every retained checkpoint."""
     whole = [str(job_folder / CHECKPOINTS / str(number)) for number in whole_checkpoints(job_folder)]
     others = f"; {len(flaws) - 1} more of its files differ" if len(flaws) > 1 else ""
     return TidegateError(

@@ -28,6 +28,7 @@ from tidegate.core.records import (
     encode,
 )
 from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
@@ -177,9 +178,7 @@ class _Noted:
 
 def read_retained(job_folder: Folder, number: int) -> CheckpointRecord | None:
     """One retained checkpoint; None if it does not exist, or not any more."""
-    storage = open_storage(job_folder)
-    data = storage.read(_manifest(number))
-    return None if data is None else decode(CheckpointRecord, data, storage.where(_manifest(number)))
+    return record_in(open_storage(job_folder), CheckpointRecord, _manifest(number))
 
 
 def retained_from(job_folder: Folder, source: str) -> list[IngestPosition]:

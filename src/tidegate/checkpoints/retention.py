@@ -31,10 +31,18 @@ from tidegate.checkpoints.job_layout import (
     query_names,
 )
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.checkpoints.succession import end_clearing, end_job, job_to_clear, reserved, reserved_for
+from tidegate.checkpoints.succession import (
+    end_clearing,
+    end_job,
+    job_to_clear,
+    named_by_job_record,
+    reserved,
+    reserved_for,
+)
 from tidegate.core.ledger import DECIDED, LEDGER, entry
-from tidegate.core.records import CheckpointRecord, Closing, JobRecord, Sealed, decode, encode
+from tidegate.core.records import CheckpointRecord, Closing, Sealed, encode
 from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
@@ -67,10 +75,9 @@ def go_on_deleting(job_folder: Folder, clear_sinks: ClearSinks, queries: Collect
 
 def _on_a_disk(job_folder: Folder, clear_sinks: ClearSinks) -> bool:
     storage = open_storage(job_folder)
-    data = storage.read(_CLOSING)
-    if data is None:
+    closing = record_in(storage, Closing, _CLOSING)
+    if closing is None:
         return False
-    closing = decode(Closing, data, storage.where(_CLOSING))
     if _job_id(storage) in (None, closing.job_id):
         clear_sinks(closing.job_id)
         for name in (QUERIES, CHECKPOINTS, RESTORES, INGEST, GENERATIONS):
@@ -115,8 +122,8 @@ def _elsewhere(job_folder: Folder, clear_sinks: ClearSinks, queries: Collection[
 
 
 def _put_by_hand(job_folder: Folder) -> set[int]:
-    """The generations for which no start has taken a number: of a job whose folder was copied here. It was here first,
-    so they are of no later job.
+    """The generations for which no start has taken a number. They belong to a job whose folder was copied to this
+    place. Later jobs take numbers, so these generations are of no later job.
     """
     found = {number for uid in query_names(job_folder) for number in generations(job_folder / QUERIES / uid)}
     return found - set(reserved(open_storage(job_folder)))
@@ -125,8 +132,8 @@ def _put_by_hand(job_folder: Folder) -> set[int]:
 def _clear_checkpoint(storage: Storage, number: int, job_id: str) -> None:
     """Remove a retained checkpoint of this job. Its number may be used again by a later job of this name."""
     name = f"{CHECKPOINTS}/{number}/{MANIFEST}"
-    data = storage.read(name)
-    if data is not None and decode(CheckpointRecord, data, storage.where(name)).job_id == job_id:
+    found = record_in(storage, CheckpointRecord, name)
+    if found is not None and found.job_id == job_id:
         storage.delete(name)
 
 
@@ -168,11 +175,10 @@ def closing_id(job_folder: Folder) -> str | None:
     """The id of the job whose checkpoints are being deleted; None if no deletion has begun."""
     if not job_folder.is_local:
         return job_to_clear(job_folder)
-    storage = open_storage(job_folder)
-    data = storage.read(_CLOSING)
-    return None if data is None else decode(Closing, data, storage.where(_CLOSING)).job_id
+    closing = record_in(open_storage(job_folder), Closing, _CLOSING)
+    return None if closing is None else closing.job_id
 
 
 def _job_id(storage: Storage) -> str | None:
-    data = storage.read(JOB_RECORD)
-    return None if data is None else decode(JobRecord, data, storage.where(JOB_RECORD)).job_id
+    record = named_by_job_record(storage)
+    return None if record is None else record.job_id

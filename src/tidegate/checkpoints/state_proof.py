@@ -34,6 +34,7 @@ from tidegate.disk.side_by_side import side_by_side
 from tidegate.storages.checkpoint_files import CheckpointFiles, measured_at
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
@@ -65,7 +66,7 @@ def version_of(name: str) -> Version | None:
 
 
 def needed_at(version: int, names: Iterable[str]) -> list[str]:
-    """The files from which Spark loads this version of every store in `names`, also those that `names` lacks."""
+    """The files from which Spark loads this version of every store in `names`. A file may be missing in `names`."""
     snapshots: dict[str, int] = {}
     for each in filter(None, map(version_of, names)):
         newest = snapshots.setdefault(each.store, 0)
@@ -88,11 +89,10 @@ def named_state(ledger: Storage) -> dict[str, StateFile]:
         data = ledger.read(name)
         if data is None or is_of_kind(Sealed, data):
             continue
-        name = prepared_name(epoch, decode(Decided, data, ledger.where(name)).run)
-        data = ledger.read(name)
-        if data is None:  # an epoch that a restore has brought
+        prepared = record_in(ledger, Prepared, prepared_name(epoch, decode(Decided, data, ledger.where(name)).run))
+        if prepared is None:  # an epoch that a restore has brought
             break
-        files = decode(Prepared, data, ledger.where(name)).state_files
+        files = prepared.state_files
         named = {**{file.name: file for file in files}, **named}
         if any(found.number <= epoch for file in files if (found := version_of(file.name)) is not None):
             break
@@ -189,8 +189,8 @@ def _brought(ledger: Storage, files: CheckpointFiles) -> dict[str, StateFile]:
     """What a restore has brought: the files of the version with which the generation begins. Nothing else of it is
     decided yet.
     """
-    data = ledger.read(START)
-    version = 0 if data is None else decode(Start, data, ledger.where(START)).first_epoch
+    start = record_in(ledger, Start, START)
+    version = 0 if start is None else start.first_epoch
     present = {name for name, found in _present(files) if found.number <= version}
     measured = side_by_side(lambda name: measure(files, name), needed_at(version, present))
     return {file.name: file for file in measured if file is not None}

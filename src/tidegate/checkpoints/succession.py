@@ -40,6 +40,7 @@ from tidegate.core.records import (
     is_of_kind,
 )
 from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
@@ -62,8 +63,7 @@ def standing(job_folder: Folder) -> JobRecord | None:
 
 def named_by_job_record(storage: Storage) -> JobRecord | None:
     """The content of *job.json*."""
-    data = storage.read(JOB_RECORD)
-    return None if data is None else decode(JobRecord, data, storage.where(JOB_RECORD))
+    return record_in(storage, JobRecord, JOB_RECORD)
 
 
 def newest_generation(storage: Storage, record: JobRecord) -> JobRecord | None:
@@ -136,8 +136,7 @@ def open_next(job_folder: Folder, older: JobRecord | None, newer: JobRecord) -> 
         name = JOB_RECORD if job_folder.is_local else entry(GENERATIONS, max(_jobs(storage), default=0) + 1)
         if job_folder.is_local or (standing(job_folder) is None and job_to_clear(job_folder) is None):
             storage.put_if_absent(name, encode(newer))
-        data = storage.read(name)
-        won = data is not None and decode(JobRecord, data, storage.where(name)) == newer
+        won = record_in(storage, JobRecord, name) == newer
     if not won:
         raise _slower(storage, newer)
 
@@ -158,9 +157,7 @@ def reserved_for(storage: Storage, job_id: str) -> list[int]:
 
 def preparation_of(storage: Storage, generation: int) -> PreparationEnded | None:
     """How the preparation of a generation has ended; None if it has not."""
-    name = _end_name(generation)
-    data = storage.read(name)
-    return None if data is None else decode(PreparationEnded, data, storage.where(name))
+    return record_in(storage, PreparationEnded, _end_name(generation))
 
 
 def give_up(storage: Storage, generation: int) -> bool:
@@ -221,9 +218,7 @@ def _newest_job(storage: Storage, named: JobRecord | None) -> JobRecord | None:
     numbers = _jobs(storage)
     if not numbers:
         return named
-    name = entry(GENERATIONS, numbers[-1])
-    data = storage.read(name)
-    return None if data is None else decode(JobRecord, data, storage.where(name))
+    return record_in(storage, JobRecord, entry(GENERATIONS, numbers[-1]))
 
 
 def _jobs(storage: Storage) -> list[int]:
@@ -239,9 +234,7 @@ def _after(storage: Storage, record: JobRecord) -> GenerationOpened | JobEnded |
 
 
 def _opening(storage: Storage, generation: int) -> GenerationOpened | None:
-    name = entry(OPENINGS, generation)
-    data = storage.read(name)
-    return None if data is None else decode(GenerationOpened, data, storage.where(name))
+    return record_in(storage, GenerationOpened, entry(OPENINGS, generation))
 
 
 def _name(older: JobRecord) -> str:

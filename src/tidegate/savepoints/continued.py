@@ -42,6 +42,7 @@ from tidegate.savepoints.restored import read_restored
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
@@ -104,10 +105,10 @@ def _continue_query(continuing: Continuing, uid: str) -> bool:
     """Prepare the query in the new generation. False if it has not begun in the older one."""
     folder, older, newer = continuing.job_folder, continuing.older, continuing.newer
     before, after = _ledger(folder, uid, older.generation), _ledger(folder, uid, newer.generation)
-    data = before.read(START)
-    if data is None:
+    start = record_in(before, Start, START)
+    if start is None:
         return False
-    start, last = decode(Start, data, before.where(START)), last_epoch(before)
+    last = last_epoch(before)
     decided = _decided(before, last)
     _copy_checkpoint(continuing, uid, last, decided)
     number = max(runs_of(folder, uid), default=0)
@@ -170,8 +171,8 @@ def _decided(ledger: Storage, last: int) -> Decided | None:
 
 def _finished(ledger: Storage, last: int, generation: int) -> FinishedThrough:
     """*finished_through* of the new generation: the evidence is of the older one, or of one before."""
-    data = ledger.read(FINISHED_THROUGH)
-    sinks = {} if data is None else decode(FinishedThrough, data, ledger.where(FINISHED_THROUGH)).sinks
+    finished = record_in(ledger, FinishedThrough, FINISHED_THROUGH)
+    sinks = {} if finished is None else finished.sinks
     named = {
         uid: msgspec.structs.replace(each, generation=each.generation or generation) for uid, each in sinks.items()
     }

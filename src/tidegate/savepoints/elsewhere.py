@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import FileFlaw, SavedFile, SavepointFormat, SavepointRecord, decode
+from tidegate.core.records import FileFlaw, SavedFile, SavepointFormat, SavepointRecord
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
@@ -38,6 +38,7 @@ from tidegate.savepoints.take import (
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 
 
@@ -122,9 +123,7 @@ def brought_here(place: Folder, into: Path) -> Savepoint:
 
 
 def _manifest(place: Folder) -> SavepointRecord | None:
-    storage = open_storage(place)
-    data = storage.read(MANIFEST)
-    return None if data is None else decode(SavepointRecord, data, storage.where(MANIFEST))
+    return record_in(open_storage(place), SavepointRecord, MANIFEST)
 
 
 def _upload(built: Path, record: SavepointRecord, target: Folder, copying: Copying) -> None:

@@ -31,6 +31,7 @@ from tidegate.disk.side_by_side import side_by_side
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
@@ -123,8 +124,7 @@ def newest_done(running: RunningQuery) -> DoneEpoch | None:
 
 
 def _start(ledger: Storage) -> Start | None:
-    data = ledger.read(START)
-    return None if data is None else decode(Start, data, ledger.where(START))
+    return record_in(ledger, Start, START)
 
 
 def is_of(name: str, epoch: int) -> bool:

@@ -13,9 +13,9 @@ from tidegate.core.ledger import START, entry
 from tidegate.core.records import (
     JobRecord,
     Restored,
-    decode,
 )
 from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 
 
@@ -71,7 +71,5 @@ def all_restored(job_folder: Folder, record: JobRecord) -> list[Restored]:
 
 
 def _restored_as(job_folder: Folder, job_id: str, generation: int) -> Restored | None:
-    storage, name = open_storage(job_folder), entry(RESTORES, generation)
-    data = storage.read(name)
-    found = None if data is None else decode(Restored, data, storage.where(name))
+    found = record_in(open_storage(job_folder), Restored, entry(RESTORES, generation))
     return found if found is not None and found.job_id == job_id else None

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.ingest_part import bring_parts, bring_parts_from
+from tidegate.checkpoints.ingest_part import bring_parts
 from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, MANIFEST, QUERIES, generation_folder, job_names
 from tidegate.checkpoints.spark_layout import offsets_entry
 from tidegate.core.errors import Code, TidegateError
@@ -130,10 +130,7 @@ def _query(of_job: Folder, done: DoneEpoch, into: Path) -> SavedQuery:
 
 def _bring_logs(ingest: Folder, record: CheckpointRecord, into: Path) -> None:
     try:
-        if ingest.is_local:
-            bring_parts(ingest.local(), record.queries, into)
-        else:
-            bring_parts_from(ingest, record.queries, into)
+        bring_parts(ingest, record.queries, into)
     except TidegateError as error:
         if error.catalogue_entry is not Code.INGEST_LOST:
             raise

@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.ingest_part import bring_parts, bring_parts_from, link_logs
+from tidegate.checkpoints.ingest_part import bring_parts, link_logs
 from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.spark_layout import is_state
 from tidegate.core.drain import END_OF_TIME_MS
@@ -211,11 +211,7 @@ def put_together(
 
 
 def _held(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery]:
-    if not job.folder.is_local:
-        queries = [_held_query(job, running, held, copying) for running in job.queries]
-        bring_parts_from(job.folder / INGEST, [query.done for query in queries], held / INGEST, copying.go_on)
-        return queries
-    ingest, aside = job.folder.local() / INGEST, held / "logs"
+    ingest, aside = job.folder / INGEST, held / "logs"
     link_logs(ingest, aside)  # before the queries, so that all lines after their epochs are included
     queries = [_held_query(job, running, held, copying) for running in job.queries]
     bring_parts(ingest, [query.done for query in queries], held / INGEST, aside, copying.go_on)

@@ -13,9 +13,10 @@ from tidegate.checkpoints.job_layout import QUERIES, generations, query_names
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query, is_newest
 from tidegate.core.levels import Level
-from tidegate.core.records import Start, decode
+from tidegate.core.records import Start
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 
 
@@ -73,6 +74,4 @@ _NOT_KEPT = ("spark", "ledger/journal", "ledger/prepared")
 
 
 def _start_of(generation: Folder) -> Start | None:
-    storage = open_storage(generation)
-    data = storage.read(START)
-    return None if data is None else decode(Start, data, storage.where(START))
+    return record_in(open_storage(generation), Start, START)

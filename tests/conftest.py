@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-from tests.support.hdfs import hdfs
+from tests.support.hdfs import hdfs, hdfs_for_machines
 from tests.support.jvm import quick_jvms
 from tests.support.kafka_broker import broker
 from tests.support.machines import machines
@@ -10,7 +10,7 @@ from tests.support.s3 import s3, s3_server
 from tests.support.standalone import standalone
 from tests.support.yarn import yarn
 
-__all__ = ["broker", "hdfs", "machines", "s3", "s3_server", "standalone", "yarn"]
+__all__ = ["broker", "hdfs", "hdfs_for_machines", "machines", "s3", "s3_server", "standalone", "yarn"]
 
 settings.register_profile("tidegate", deadline=None)  # a busy machine is no failure
 settings.load_profile("tidegate")

@@ -26,6 +26,8 @@ _ROWS_PER_FILE = 8
 _MORE_FILES_AT_MOST = 6
 _IDLE_SECONDS = 0.3
 _REMOTE_LOOK_SECONDS = 0.1
+_HIDDEN = ".input"
+"""A file that no source of files reads."""
 """A look is some requests to the storage."""
 
 
@@ -44,7 +46,9 @@ class Field:
         self._posted = 0
         self._went = 0
         self._began_ns = time.time_ns()
-        if not places.on_cluster:
+        if places.on_cluster:
+            open_storage(places.input_folder).put_if_absent(_HIDDEN, b"")  # a storage has no empty folders
+        else:
             places.input.mkdir()
 
     # --- input and progress --------------------------------------------------------------------------------

@@ -26,16 +26,6 @@ pytestmark = [pytest.mark.more, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def hdfs_for_all(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
-    server = HdfsServer(tmp_path_factory.mktemp("hdfs"), machines.address)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-
-
-@pytest.fixture(scope="module")
 def cluster(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
     """The driver is on the first machine, one worker on the second, and one beside the master."""
     first, second = machines
@@ -60,7 +50,7 @@ def cluster(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def test_a_job_is_exact_when_an_executor_is_cut_off_and_comes_back(
     machines: Machines,
     cluster: StandaloneCluster,
-    hdfs_for_all: HdfsServer,
+    hdfs_for_machines: HdfsServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     point: str,
@@ -70,7 +60,7 @@ def test_a_job_is_exact_when_an_executor_is_cut_off_and_comes_back(
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SPARK_LOCAL_IP", first.address)
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--master {cluster.url} pyspark-shell")
-    checkpoints = f"{hdfs_for_all.uri}/{tmp_path.name}/checkpoints"
+    checkpoints = f"{hdfs_for_machines.uri}/{tmp_path.name}/checkpoints"
     write_input(checkpoints)
     log = tmp_path / "log"
     with Driver(PROGRAM, checkpoints, log=log, failpoints=f"{point}=pause", machine=first) as driver:

@@ -8,8 +8,6 @@ A process can be paused, with or without its clock, and can die.
 
 from __future__ import annotations
 
-import argparse
-import logging
 import random
 import sys
 import threading
@@ -18,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from tests.simulation.seeds import main_of
 from tidegate.core.errors import Code, TidegateError
 from tidegate.storages.lease import LeaseState
 from tidegate.storages.terms.here import Here
@@ -360,29 +359,5 @@ def _unavailable() -> TidegateError:
     return TidegateError(Code.STORAGE_UNUSABLE, expected="an answer", found="none", where="the world")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.lease_world")
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--stop", action="store_true", help="stop at the first bad seed")
-    arguments = parser.parse_args()
-    logging.disable()
-    figures: Counter[str] = Counter()
-    bad = 0
-    for seed in range(arguments.first, arguments.first + arguments.seeds):
-        world = World(seed)
-        troubles = world.run()
-        figures += world.figures
-        if troubles:
-            bad += 1
-            print(f"BAD seed {seed}: {troubles[0]}", flush=True)
-            if arguments.stop:
-                break
-    for name, times in sorted(figures.items()):
-        print(f"{name:40} {times:9}")
-    print(f"{arguments.seeds} seeds, {bad} bad")
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main_of("tests.simulation.lease_world", World))

@@ -8,8 +8,6 @@ Two jobs of this name never begin without a `forget` in between, and within a jo
 
 from __future__ import annotations
 
-import argparse
-import logging
 import random
 import sys
 import threading
@@ -20,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Final, cast
 
 from tests.simulation.openers_memory import in_memory
+from tests.simulation.seeds import main_of
 from tidegate.checkpoints import retention
 from tidegate.checkpoints.job_layout import GENERATIONS, QUERIES, generation_folder
 from tidegate.checkpoints.spark_layout import entry_numbers
@@ -406,26 +405,5 @@ def _prepared(query: Query, run: Run, epoch: int, offsets: bytes) -> Prepared:
     )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.openers_world", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=0)
-    arguments = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    figures: Counter[str] = Counter()
-    bad = 0
-    for seed in range(arguments.first, arguments.first + arguments.seeds):
-        world = World(seed)
-        wrong = world.run()
-        figures += world.figures
-        if wrong:
-            bad += 1
-            print(f"seed {seed}: {wrong[0]}", flush=True)
-    for name, count in sorted(figures.items()):
-        print(f"{count:7} {name}")
-    print(f"{arguments.seeds} seeds, {bad} bad")
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main_of("tests.simulation.openers_world", World))

@@ -44,7 +44,7 @@ def try_planted(bug: PlantedLease, *, first: int, seeds: int) -> str:
             file.write_text(text.replace(old, new), encoding="utf-8")
         done = subprocess.run(
             [sys.executable, str(WORLD), "--stop", "--first", str(first), "--seeds", str(seeds)],
-            env={**os.environ, "PYTHONPATH": folder},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([folder, str(WORLD.parents[2])])},
             cwd=folder,
             capture_output=True,
             text=True,

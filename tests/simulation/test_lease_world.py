@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from tests.simulation.lease_world import World
 from tests.simulation.planted_leases import PLANTED_LEASES, PlantedLease, try_planted
+from tests.simulation.seeds import gives_the_same_every_time, no_seed_is_bad
 from tests.support.today import today
 
 SEEDS, KNOWN = 40, 300
@@ -18,18 +17,11 @@ SEARCHED = 60
 
 
 def test_no_two_processes_act_under_a_lease() -> None:
-    figures: Counter[str] = Counter()
-    for seed in range(FIRST, FIRST + SEEDS):
-        world = World(seed)
-        assert world.run() == [], seed
-        figures += world.figures
-    assert [each for each in FIRES if not figures[each]] == []
+    no_seed_is_bad(World, range(FIRST, FIRST + SEEDS), FIRES)
 
 
 def test_a_seed_gives_the_same_every_time() -> None:
-    first, again = World(3), World(3)
-    assert first.run() == again.run()
-    assert first.figures == again.figures != Counter()
+    gives_the_same_every_time(World, 3)
 
 
 @pytest.mark.parametrize("bug", PLANTED_LEASES, ids=lambda bug: bug.rule)

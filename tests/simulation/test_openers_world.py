@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from tests.simulation.openers_world import World
 from tests.simulation.planted_openers import PLANTED_OPENERS, PlantedOpener, try_planted
+from tests.simulation.seeds import gives_the_same_every_time, no_seed_is_bad
 from tests.support.today import today
 
 SEEDS, KNOWN = 60, 3000
@@ -18,18 +17,11 @@ SEARCHED = 12
 
 
 def test_no_job_begins_twice_and_no_epoch_is_shown_twice() -> None:
-    figures: Counter[str] = Counter()
-    for seed in range(FIRST, FIRST + SEEDS):
-        world = World(seed)
-        assert world.run() == [], seed
-        figures += world.figures
-    assert [each for each in FIRES if not figures[each]] == []
+    no_seed_is_bad(World, range(FIRST, FIRST + SEEDS), FIRES)
 
 
 def test_a_seed_gives_the_same_every_time() -> None:
-    first, again = World(1), World(1)
-    assert first.run() == again.run()
-    assert first.figures == again.figures != Counter()
+    gives_the_same_every_time(World, 1)
 
 
 @pytest.mark.parametrize("bug", PLANTED_OPENERS, ids=lambda bug: bug.rule)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,23 +20,19 @@ LOST = ("TG-LEASE-LOST", "TG-DRIVER-ALIVE", "TG-RUN-")
 """What the loser's screen says."""
 
 
-@pytest.fixture(scope="module")
-def checkpoints_server(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
-    server = HdfsServer(tmp_path_factory.mktemp("hdfs"), machines.address)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
+@pytest.fixture
+def checkpoints(hdfs_for_machines: HdfsServer, tmp_path: Path) -> str:
+    """The folder of a job's checkpoints, with its input beside it."""
+    folder = f"{hdfs_for_machines.uri}/{tmp_path.name}/checkpoints"
+    write_input(folder)
+    return folder
 
 
 @pytest.mark.parametrize("point", PAUSED_BEFORE)
 def test_a_driver_stopped_for_longer_than_its_lease_loses_to_one_on_another_machine(
-    machines: Machines, checkpoints_server: HdfsServer, tmp_path: Path, point: str
+    machines: Machines, checkpoints: str, tmp_path: Path, point: str
 ) -> None:
     first, second = machines
-    checkpoints = f"{checkpoints_server.uri}/{tmp_path.name}/checkpoints"
-    write_input(checkpoints)
     job = (PROGRAM, str(tmp_path), checkpoints)
     with Driver(*job, LEASE, log=tmp_path / "paused", failpoints=f"{point}=pause", machine=first) as paused:
         paused.wait_until_stopped()
@@ -53,11 +48,9 @@ def test_a_driver_stopped_for_longer_than_its_lease_loses_to_one_on_another_mach
 
 @pytest.mark.parametrize("point", PAUSED_BEFORE)
 def test_a_driver_that_is_cut_off_from_its_storage_ends_and_another_machine_takes_over(
-    machines: Machines, checkpoints_server: HdfsServer, tmp_path: Path, point: str
+    machines: Machines, checkpoints: str, tmp_path: Path, point: str
 ) -> None:
     first, second = machines
-    checkpoints = f"{checkpoints_server.uri}/{tmp_path.name}/checkpoints"
-    write_input(checkpoints)
     job = (PROGRAM, str(tmp_path), checkpoints)
     with Driver(*job, LEASE, log=tmp_path / "cut", failpoints=f"{point}=pause", machine=first) as cut:
         cut.wait_until_stopped()
@@ -75,11 +68,9 @@ def test_a_driver_that_is_cut_off_from_its_storage_ends_and_another_machine_take
 
 
 def test_a_short_cut_between_driver_and_storage_is_waited_for(
-    machines: Machines, checkpoints_server: HdfsServer, tmp_path: Path
+    machines: Machines, checkpoints: str, tmp_path: Path
 ) -> None:
     first, _ = machines
-    checkpoints = f"{checkpoints_server.uri}/{tmp_path.name}/checkpoints"
-    write_input(checkpoints)
     job = (PROGRAM, str(tmp_path), checkpoints, LONG_LEASE)
     with Driver(*job, log=tmp_path / "log", failpoints="decision.before@1=pause", machine=first) as driver:
         driver.wait_until_stopped()

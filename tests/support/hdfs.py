@@ -20,6 +20,7 @@ import pyspark
 import pytest
 
 from tests.support.jvm import HDFS
+from tests.support.machines import Machines
 from tidegate.core.errors import TidegateError
 from tidegate.extras import Extra, require
 from tidegate.machine.jars import fetched
@@ -155,6 +156,17 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"no HDFS server for tests: {error}")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def hdfs_for_machines(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
+    """A server of a module's own, which its machines reach."""
+    server = HdfsServer(tmp_path_factory.mktemp("hdfs"), machines.address)
     try:
         server.start()
         yield server

@@ -42,7 +42,7 @@ def windows(folder: Path) -> dict[int, list[tuple[str, int]]]:
     """The visible rows by epoch, which the name of their file tells."""
     found: dict[int, list[tuple[str, int]]] = {}
     for file in sorted((folder / "out").glob("*.json")):
-        epoch = re.search(r"-e(\d+)-", file.name)
+        epoch = re.search(r"-e(\d{12})-", file.name)
         rows = [json.loads(line) for line in file.read_text().splitlines()]
         if epoch:
             found.setdefault(int(epoch[1]), []).extend((row["start"], row["count"]) for row in rows)

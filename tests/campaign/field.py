@@ -26,9 +26,11 @@ _ROWS_PER_FILE = 8
 _MORE_FILES_AT_MOST = 6
 _IDLE_SECONDS = 0.3
 _REMOTE_LOOK_SECONDS = 0.1
+"""A look is some requests to the storage."""
+
 _HIDDEN = ".input"
 """A file that no source of files reads."""
-"""A look is some requests to the storage."""
+
 
 
 class Field:

@@ -31,6 +31,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "aborted": report.aborted,
         "redone": report.redone,
         **report.found,
+        "left_over": dict(report.left),
         "seconds": round(report.seconds, 1),
         **figures_at_the_end(report, report.history),
     }
@@ -76,6 +77,7 @@ def summary(report: Report) -> str:
             f" {report.drivers} drivers, {report.epochs} epochs",
             f"{report.records} records compared: {finding_words(report)}; {report.aborted} aborted,"
             f" {report.redone} written again",
+            *([f"left over: {', '.join(f'{count} {kind}' for kind, count in report.left.items())}"] if report.left else []),
             f"{report.seconds / 60:.1f} minutes, {per_kill:.1f} s a kill, all in ({time_words(report)})",
         ]
     )

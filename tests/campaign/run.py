@@ -13,6 +13,7 @@ from tests.campaign.checker import FORBIDDEN, Kind, check
 from tests.campaign.drivers import CampaignFailed, Stable
 from tests.campaign.ending import flaws_kept
 from tests.campaign.field import Field
+from tests.campaign.left_over import left_over
 from tests.campaign.outputs import read_outputs
 from tests.campaign.places import Places
 from tests.campaign.schedule import At, Step, plan, plan_common, plan_remote
@@ -88,6 +89,7 @@ class Report:
     passed: Counter[str] = field(default_factory=Counter[str])
     seconds_in: dict[str, float] = field(default_factory=dict[str, float])
     found: dict[str, int] = field(default_factory=dict[str, int])
+    left: Counter[str] = field(default_factory=Counter[str])
     flaws: list[str] = field(default_factory=list[str])
     epochs: int = 0
     records: int = 0
@@ -171,6 +173,8 @@ def _strike_all(
     ground.stop()
     _compare(ground, report)
     _check_threads(ground.places)
+    if not ground.places.job.is_local:
+        report.left = left_over(ground.places.job.parent.parent)
     report.aborted, report.redone = ground.stable.sum_of("aborted"), ground.stable.sum_of("redone")
 
 

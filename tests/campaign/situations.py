@@ -91,9 +91,10 @@ def exact_places() -> list[str]:
 
 def remote_places(*, cluster: bool = False) -> list[str]:
     """Those of them that come about with the checkpoint on another storage: no hand changes its files, and a lease
-    without locks does not prove that the older runs are dead. On a cluster no sink loses its rows, either."""
+    without locks does not prove that the older runs are dead. On a cluster all sinks are file sinks: none loses its
+    rows, or lists transactions that are open."""
     left_out = {"recover.dropped", "recover.discarded"}
-    by_hand = {*_BY_HAND, *([Situation.LOSES] if cluster else [])}
+    by_hand = {*_BY_HAND, *([Situation.LOSES, Situation.UNDECIDED] if cluster else [])}
     places = [place for place in exact_places() if situation_of(place) not in by_hand]
     return [place for place in places if point_of(place) not in left_out]
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from tests.campaign.checker import InputRow
 from tests.campaign.drivers import LOOK_SECONDS, CampaignFailed, Driver, Stable, wait_until
-from tests.campaign.footprint import Footprint, footprints
+from tests.campaign.footprint import Footprint, footprints, patiently
 from tests.campaign.places import Places
 from tidegate.disk.strike_folder import StrikeFolder, TakenBy
 from tidegate.storages.opening import open_storage
@@ -23,14 +23,15 @@ from tidegate.storages.opening import open_storage
 SeenT = TypeVar("SeenT")
 _WORDS = [f"w{index}" for index in range(12)]
 _ROWS_PER_FILE = 8
-_MORE_FILES_AT_MOST = 6
+_MORE_FILES_AT_MOST = 26
+"""Records that are not on a disk go twenty epochs together: some places are passed so seldom."""
+
 _IDLE_SECONDS = 0.3
 _REMOTE_LOOK_SECONDS = 0.1
 """A look is some requests to the storage."""
 
 _HIDDEN = ".input"
 """A file that no source of files reads."""
-
 
 
 class Field:
@@ -49,7 +50,7 @@ class Field:
         self._went = 0
         self._began_ns = time.time_ns()
         if places.on_cluster:
-            open_storage(places.input_folder).put_if_absent(_HIDDEN, b"")  # a storage has no empty folders
+            self._put(_HIDDEN, b"")  # a storage has no empty folders
         else:
             places.input.mkdir()
 
@@ -75,13 +76,17 @@ class Field:
     def _write(self, number: int, text: str) -> None:
         name = f"{number:05}.json"
         if self.places.on_cluster:
-            open_storage(self.places.input_folder).put_if_absent(name, text.encode())
+            self._put(name, text.encode())
             return
         hidden = self.places.input / f".{name}"
         hidden.write_text(text)
         arrived = self._began_ns + number * 1_000_000
         os.utime(hidden, ns=(arrived, arrived))
         hidden.rename(self.places.input / name)
+
+    def _put(self, name: str, data: bytes) -> None:
+        storage = open_storage(self.places.input_folder)
+        patiently(lambda: storage.put_if_absent(name, data))
 
     def feed_slowly(self, count: int) -> None:
         """Add files, each when the one before is through."""

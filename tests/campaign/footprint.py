@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
+from tests.campaign.drivers import BOUND_SECONDS
 from tests.campaign.places import QUERIES, Places
+from tidegate.core.errors import Code, TidegateError
 from tidegate.storages.opening import open_storage
 from tidegate.storages.storage import Storage
+
+FoundT = TypeVar("FoundT")
 
 
 class Phase(Enum):
@@ -48,7 +54,7 @@ class Footprint:
 
     def numbers(self, record: str) -> Sequence[int]:
         """Those of all records: `7`, `7.2` and `7-0123abcd` all count as 7."""
-        heads = (_NUMBER.match(name) for name in self.storage.peek_names(record))
+        heads = (_NUMBER.match(name) for name in self._names(record))
         return sorted({int(head[1]) for head in heads if head is not None})
 
     def complete(self) -> int:
@@ -68,12 +74,26 @@ class Footprint:
         if self.shows("spark/commits", epoch):
             return frozenset({Phase.D})
         newest_run = max(self.numbers("ledger/runs"), default=0)
-        if f"{epoch}.{newest_run}" in self.storage.peek_names("ledger/prepared"):
+        if f"{epoch}.{newest_run}" in self._names("ledger/prepared"):
             return frozenset({Phase.C})
         return frozenset({Phase.A, Phase.B})
 
+    def _names(self, record: str) -> Sequence[str]:
+        return patiently(lambda: self.storage.peek_names(record))
+
     def _decides(self) -> bool:
         return bool(self.numbers("ledger/decided")) or not self.numbers("spark/commits")
+
+
+def patiently(look: Callable[[], FoundT]) -> FoundT:
+    """What `look` finds on a storage. A busy server may let one time out: then it is tried again, for a while."""
+    end = time.monotonic() + BOUND_SECONDS
+    while True:
+        try:
+            return look()
+        except TidegateError as error:
+            if error.catalogue_entry is not Code.STORAGE_UNUSABLE or time.monotonic() > end:
+                raise
 
 
 def footprints(places: Places) -> list[Footprint]:
@@ -82,6 +102,7 @@ def footprints(places: Places) -> list[Footprint]:
     job = open_storage(places.job)
     for uid in QUERIES:
         generations = job.below(f"queries/{uid}")
-        newest = max((int(name[1:]) for name in generations.folders("") if name[1:].isdigit()), default=1)
+        names = patiently(lambda folder=generations: folder.folders(""))
+        newest = max((int(name[1:]) for name in names if name[1:].isdigit()), default=1)
         found.append(Footprint(uid, generations.below(f"g{newest}")))
     return found

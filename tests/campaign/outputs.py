@@ -7,12 +7,14 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from tests.campaign.checker import Outputs, Row, Sum
+from tests.campaign.footprint import patiently
 from tests.campaign.places import ROWS, SUMS, Places
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -65,7 +67,7 @@ def _lines(folder: Folder) -> Iterator[dict[str, Any]]:
 def _visible(folder: Folder) -> Iterator[bytes]:
     """What a reader that lists the folder finds."""
     storage = open_storage(folder)
-    for name in storage.peek_names(""):
-        data = b"" if name.startswith((".", "_")) else storage.peek(name)
+    for name in patiently(lambda: storage.peek_names("")):
+        data = b"" if name.startswith((".", "_")) else patiently(partial(storage.peek, name))
         if data:
             yield data

@@ -77,7 +77,11 @@ def summary(report: Report) -> str:
             f" {report.drivers} drivers, {report.epochs} epochs",
             f"{report.records} records compared: {finding_words(report)}; {report.aborted} aborted,"
             f" {report.redone} written again",
-            *([f"left over: {', '.join(f'{count} {kind}' for kind, count in report.left.items())}"] if report.left else []),
+            *(
+                [f"left over: {', '.join(f'{count} {kind}' for kind, count in report.left.items())}"]
+                if report.left
+                else []
+            ),
             f"{report.seconds / 60:.1f} minutes, {per_kill:.1f} s a kill, all in ({time_words(report)})",
         ]
     )

@@ -36,6 +36,9 @@ class WorldStorage(MemoryStorage):
         super().__init__(memory, root)
         self._step = step
 
+    def below(self, folder: str) -> WorldStorage:
+        return WorldStorage(self._memory, f"{self._root}{folder}/", self._step)
+
     def put_if_absent(self, name: str, data: bytes) -> bool:
         self._step()
         return super().put_if_absent(name, data)

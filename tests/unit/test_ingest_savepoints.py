@@ -25,7 +25,8 @@ from tidegate.savepoints.archive import export_stream, import_stream
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import Savepoint, dispose, verify
 from tidegate.savepoints.hold import RunningQuery, hold
-from tidegate.savepoints.ingest_restore import SavedLog, join
+from tidegate.savepoints.ingest_join import SavedLog
+from tidegate.savepoints.ingest_restore import join
 from tidegate.savepoints.restore import Restoring, prepare
 from tidegate.savepoints.retained import as_savepoint, retained_in
 from tidegate.savepoints.settled import settle

@@ -16,8 +16,8 @@ from tidegate.checkpoints.succession import begin_job, end_preparation, give_up,
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger_names import PREPARED_START, START
 from tidegate.core.records import JobRecord
-from tidegate.savepoints.ingest_restore import SavedLog, fresh_log
-from tidegate.savepoints.ingest_restore_elsewhere import join_elsewhere, prepare_log_elsewhere
+from tidegate.savepoints.ingest_join import SavedLog, fresh_log
+from tidegate.savepoints.ingest_restore_elsewhere import join_elsewhere, prepare_logs_elsewhere
 from tidegate.savepoints.settled import demand_starts, settle
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -66,10 +66,12 @@ def test_a_start_removes_no_ingest_log_of_an_opener_that_is_ready(tmp_path: Path
     with closing(SegmentLog(part)) as saved:
         end = saved.append([b"of the savepoint"])
     joined = join_elsewhere("lines", FOLDER / "ingest", SavedLog(part, is_ours=True), "test")
-    prepare_log_elsewhere(FOLDER, SECOND.generation, joined)
+    prepare_logs_elsewhere(FOLDER, SECOND.generation, [joined])
     end_preparation(FOLDER, SECOND, [])
     settle(FOLDER)  # of a start that finds the first generation
-    PieceLog(FOLDER / "ingest/lines").append([b"of that start"])
+    with pytest.raises(TidegateError) as raised:
+        PieceLog(FOLDER / "ingest/lines").append([b"of that start"])
+    assert raised.value.code == "TG-LEASE-LOST"
     open_next(FOLDER, FIRST, SECOND)
     settle(FOLDER)
     log = standing_log(FOLDER / "ingest/lines")
@@ -80,7 +82,7 @@ def test_a_start_removes_no_ingest_log_of_an_opener_that_is_ready(tmp_path: Path
 
 def test_a_start_removes_the_ingest_log_of_an_opener_that_is_not_ready() -> None:
     reserve(FOLDER, FIRST, SECOND)
-    prepare_log_elsewhere(FOLDER, SECOND.generation, fresh_log("lines"))
+    prepare_logs_elsewhere(FOLDER, SECOND.generation, [fresh_log("lines")])
     settle(FOLDER)
     PieceLog(FOLDER / "ingest/lines")
     assert code_of(lambda: end_preparation(FOLDER, SECOND, [])) == "TG-GENERATION-SEALED"

@@ -12,10 +12,19 @@ from tidegate.checkpoints.ingest_layout import IngestPosition
 class LogPart(Protocol):
     """Rows of a log for one task, which may run on another machine. It can be pickled."""
 
+    @property
+    def begin(self) -> IngestPosition:
+        """The position before the first row."""
+        ...
+
     def frames(self) -> Iterator[Frame]:
         """The frames with these rows, in order. Raises RECORD_CORRUPT at the first broken frame, INGEST_LOST if a file
         is missing.
         """
+        ...
+
+    def all_frames(self) -> Iterator[Frame]:
+        """Also those without rows: between the two positions no byte of the log is missing. Raises the same."""
         ...
 
 

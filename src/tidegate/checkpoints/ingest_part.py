@@ -20,7 +20,8 @@ from tidegate.checkpoints.ingest_layout import (
     synced_end,
     unbroken,
 )
-from tidegate.checkpoints.ingest_read import Slice, read_slice, require, require_between, slices
+from tidegate.checkpoints.ingest_log import LogPart
+from tidegate.checkpoints.ingest_read import Slice, require, require_between, slices
 from tidegate.checkpoints.ingest_segments import LOCK, whole_end
 from tidegate.checkpoints.ingest_standing import standing_log
 from tidegate.core.records import DoneEpoch
@@ -88,12 +89,7 @@ def bring_part_from(
     if found is None:
         raise lines_lost("the pieces of an ingest log", "none", f"{where}, {log}")
     require_between(found.begin, found.end, begin, f"{where}, {log}")
-    into.mkdir(parents=True)
-    (into / segment_name(begin)).touch()
-    for part in found.parts(begin, found.end, where):
-        go_on()
-        with (into / segment_name(part.begin)).open("wb") as file:
-            file.writelines(frame.data() for frame in part.all_frames())
+    bring(found.parts(begin, found.end, where), begin, into, go_on=go_on)
 
 
 def log_end(log: Path, where: str) -> IngestPosition:
@@ -111,24 +107,24 @@ def log_end(log: Path, where: str) -> IngestPosition:
 
 
 def bring(
-    pieces: Sequence[Slice],
+    parts: Sequence[LogPart],
     begin: IngestPosition,
     into: Path,
     may_link: Callable[[Slice], bool] = lambda _: True,
     go_on: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write segments of these consecutive slices, from `begin`; an empty segment if there are none. A whole file is
-    linked if `may_link` allows it and the disk supports it. The last one is never linked, because a log is appended to.
+    """Write segments of these consecutive parts of a log, from `begin`; an empty segment if there are none. A whole
+    file is linked if `may_link` allows it and the disk supports it. The last one is never linked, because a log is
+    appended to.
     """
     into.mkdir(parents=True)
-    for piece in pieces:
+    for part in parts:
         go_on()
-        target = into / segment_name(piece.begin)
-        for _ in read_slice(piece):
-            pass  # it raises at a broken frame
-        if piece is pieces[-1] or not _is_whole(piece) or not may_link(piece) or not linked(piece.segment.path, target):
-            _copy(piece, target)
-    if not pieces:
+        target = into / segment_name(part.begin)
+        if not (isinstance(part, Slice) and part is not parts[-1] and may_link(part) and _linked(part, target)):
+            with target.open("xb") as file:
+                file.writelines(frame.data() for frame in part.all_frames())
+    if not parts:
         (into / segment_name(begin)).touch()
 
 
@@ -139,18 +135,11 @@ def _link_segments(log: Path, into: Path) -> None:
             os.link(segment.path, into / segment.path.name)
 
 
-def _is_whole(piece: Slice) -> bool:
-    begin, size = piece.segment.begin.offset, piece.segment.path.stat().st_size
-    return (piece.begin.offset, piece.end) == (begin, begin + size)
-
-
-def _copy(piece: Slice, target: Path) -> None:
-    with piece.segment.path.open("rb") as source, target.open("xb") as copy:
-        source.seek(piece.begin.offset - piece.segment.begin.offset)
-        left = piece.end - piece.begin.offset
-        while left and (block := source.read(min(left, _BLOCK_BYTES))):
-            copy.write(block)
-            left -= len(block)
-
-
-_BLOCK_BYTES = 1 << 20
+def _linked(part: Slice, target: Path) -> bool:
+    """Link the whole file of a part, whose frames are read first. False if it is no whole file, or cannot be linked."""
+    begin, size = part.segment.begin.offset, part.segment.path.stat().st_size
+    if (part.begin.offset, part.end) != (begin, begin + size):
+        return False
+    for _ in part.all_frames():
+        pass  # it raises at a broken frame
+    return linked(part.segment.path, target)

@@ -81,7 +81,6 @@ class PieceSlice:
         return (frame for frame in self.all_frames() if frame.rows)
 
     def all_frames(self) -> Iterator[Frame]:
-        """Also those without rows. Between `begin` and `end` no byte of the log is missing."""
         storage = open_storage(self.folder)
         at = self.begin
         for name, data in zip(self.names, side_by_side(storage.peek, self.names), strict=True):

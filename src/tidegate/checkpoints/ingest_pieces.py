@@ -7,6 +7,9 @@ opener looks again. So no late put can come behind the opening, and an append me
 where *owner* has another token after a put, the log has been opened again, and this process stops without its rows.
 The look at *owner* is needed, because a trim makes the names of old pieces free: a late put may succeed there. What it
 has written lies below the begin of the log, or belongs to a log that was given up, and the next opening removes it.
+
+A restore may put another log in the place of this one (`ingest_standing`). Before its first append a process looks
+whether one is prepared, and stops. Later it stops because the restore has written its own token to *owner*.
 """
 
 from __future__ import annotations
@@ -24,9 +27,10 @@ from tidegate.checkpoints.ingest_standing import (
     LOG,
     OWNER,
     LoggedPieces,
+    is_being_replaced,
     name_of_log,
     offset_of,
-    prepared_logs,
+    remove_unnamed,
     standing_in,
 )
 from tidegate.core.errors import Code, TidegateError
@@ -53,6 +57,7 @@ class PieceLog:
         self._lock = threading.Lock()
         self._is_closed = False
         self._loss = ""
+        self._may_append = False
         self._storage.remove_leftovers("")
         self._storage.replace(OWNER, self._writer)
         name = self._named()
@@ -61,7 +66,7 @@ class PieceLog:
         """It is replaced as a whole, under the lock. So a reader needs no lock, and waits for no put."""
         self._end = self._standing.end
         self._remove_surplus()
-        self._remove_others(name)
+        remove_unnamed(self._storage)
 
     @property
     def begin(self) -> IngestPosition:
@@ -142,16 +147,6 @@ class PieceLog:
                 kept = [each for each in now.places if each.offset >= standing.begin.offset]
                 self._standing = LoggedPieces(now.folder, now.begin, kept)
 
-    def _remove_others(self, name: str) -> None:
-        """Remove logs that were given up, and what came too late into one. Not if another process has opened the log
-        since: a folder may be that of a log which it has begun. A log that is prepared may count soon.
-        """
-        kept = {name, *prepared_logs(self._storage).values()}
-        others = [each for each in self._storage.folders("") if each not in kept]
-        if others and self._storage.peek(OWNER) == self._writer:
-            for each in others:
-                self._storage.clear(each)
-
     # --- pieces --------------------------------------------------------------------------------------------
 
     def _put(self, payload: Payload, begin: IngestPosition) -> IngestPosition:
@@ -168,6 +163,9 @@ class PieceLog:
                 where=str(self._folder),
                 next_step="start the job again, which opens it",
             )
+        if not self._may_append and is_being_replaced(self._storage):
+            raise self._lost("a restore puts another log in its place")
+        self._may_append = True
         if not self._created(payload, begin):
             raise self._lost(f"another process has written {piece_name(self._standing.places[-1])}")
         self._check_owner()

@@ -29,7 +29,10 @@ class Slice:
     where: str
 
     def frames(self) -> Iterator[Frame]:
-        return (frame for frame in read_slice(self) if frame.rows)
+        return (frame for frame in self.all_frames() if frame.rows)
+
+    def all_frames(self) -> Iterator[Frame]:
+        return read_slice(self)
 
 
 def require(folder: Path, wanted: IngestPosition, end: IngestPosition, where: str) -> None:

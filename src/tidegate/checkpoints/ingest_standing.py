@@ -1,13 +1,18 @@
 """What stands in the folder of an ingest log in pieces, as any process sees it.
 
-log              the name of the folder with the pieces of the log: its id; `<id>-g<G>` if a restore has made it
-log.g<G>         the name of the folder that a restore prepares; it becomes *log* when generation G counts
+log              the name of the folder with the pieces of the log, which is its id
+log.g<G>         the name of the folder that a restore prepares: `<id>-g<G>`. It replaces the log of an older generation
+new.g<G>         the same of a restore that begins a job: there is no older generation
+since.g<G>       the name of the log since generation G, which counts: the one with the highest G is the log
 after.<name>     the name of the log that follows one whose job was forgotten: `<id>-<job id>`, of the forgotten job
 owner            the token of the process that opened the log last
 <id>/            the pieces (`ingest_piece`); a folder that these do not name is of a log that was given up
 
-A process that forgets a job may be paused, and resume when the next job of this name has a log. So it changes no record
-that is there: it puts *after.<name>*, and removes the folder of that name, which no later log has.
+A process that restores or forgets a job may be paused, and resume when a later generation or the next job of this name
+has a log. So it changes no record that is there: it puts *since.g<G>*, which does not count beside a higher one, or
+*after.<name>*, and removes the folder of that name, which no later log has. A folder is named before it has a piece.
+
+While *log.g<G>* is there, no other process appends to the log: its rows would not be in the log of generation G.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from __future__ import annotations
 import re
 import secrets
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from tidegate.checkpoints.ingest_layout import IngestPosition, altered, lines_lost
@@ -67,6 +72,14 @@ class LoggedPieces:
         last = bisect_left(self.places, end.offset, key=offset_of)
         return slices_of(self.folder, self.places[first : last + 1], begin, end, where)
 
+    def parts_around(self, begin: int, end: int, where: str) -> list[PieceSlice]:
+        """The rows of all pieces with bytes between two offsets, from the begin of the first piece."""
+        if begin >= end:
+            return []
+        first = max(bisect_right(self.places, begin, key=offset_of) - 1, 0)
+        last = min(bisect_left(self.places, end, key=offset_of), len(self.places) - 1)
+        return self.parts(self.places[first], self.places[last], where)
+
 
 def standing_in(folder: Folder, storage: Storage, name: str) -> LoggedPieces:
     """What stands in the folder `name` of a log. `storage`: that of the log's folder. Raises RECORD_CORRUPT."""
@@ -90,10 +103,20 @@ def standing_log(folder: Folder) -> LoggedPieces | None:
 
 def name_of_log(storage: Storage) -> str | None:
     """The name of the folder with the pieces. `storage`: that of the log's folder."""
-    name = _name_in(storage, LOG)
+    newest = max(_generations_in(storage, _SINCE), default=0)
+    name = _name_in(storage, since_record(newest) if newest else LOG)
     while name is not None and (following := _name_in(storage, _after(name))) is not None:
         name = following
     return name
+
+
+def count_prepared(storage: Storage, generations: Container[int]) -> None:
+    """Let the logs that are prepared for these generations of a forgotten job count, so that the newest one is given up
+    with it. Else a restore that was paused lets its log count in the next job. `storage`: that of the log's folder.
+    """
+    for generation, name in sorted(prepared_logs(storage).items()):
+        if generation in generations:
+            storage.put_if_absent(since_record(generation), name.encode())
 
 
 def give_up_log(storage: Storage, name: str, job_id: str) -> None:
@@ -105,16 +128,50 @@ def give_up_log(storage: Storage, name: str, job_id: str) -> None:
         storage.put_if_absent(_after(name), f"{secrets.token_hex(4)}-{job_id}".encode())
 
 
-def prepared_log(generation: int) -> str:
-    """The record that names the log of a generation which does not count yet."""
-    return f"{LOG}.g{generation}"
+def remove_unnamed(storage: Storage) -> None:
+    """Remove logs that were given up, and what came too late into one. `storage`: that of the log's folder. Safe at any
+    time, and beside any process: a folder is named before it has a piece, and is named no more when it never counts.
+    """
+    found = storage.folders("")
+    kept = {*prepared_logs(storage).values(), name_of_log(storage)}  # in this order: one takes the place of the other
+    for name in found:
+        if name not in kept:
+            storage.clear(name)
+
+
+def prepared_record(generation: int, *, replaces: bool) -> str:
+    """The record that names the log of a generation which does not count yet. `replaces`: it is to take the place of
+    the log of an older generation.
+    """
+    return f"{_REPLACING if replaces else _NEW}{generation}"
+
+
+def since_record(generation: int) -> str:
+    """The record that names the log since this generation."""
+    return f"{_SINCE}{generation}"
 
 
 def prepared_logs(storage: Storage) -> dict[int, str]:
     """The names of the logs that are prepared, by generation. `storage`: that of the log's folder."""
-    found = (_PREPARED.fullmatch(record) for record in storage.list(""))
-    named = {int(each[1]): _name_in(storage, each[0]) for each in found if each is not None}
+    named = {
+        generation: _name_in(storage, f"{kind}{generation}")
+        for kind in (_REPLACING, _NEW)
+        for generation in _generations_in(storage, kind)
+    }
     return {generation: name for generation, name in named.items() if name is not None}
+
+
+def is_being_replaced(storage: Storage) -> bool:
+    """True if a generation is prepared whose log is to take the place of this one. `storage`: that of the log's
+    folder.
+    """
+    return bool(_generations_in(storage, _REPLACING))
+
+
+def _generations_in(storage: Storage, kind: str) -> list[int]:
+    """The generations of the records of this kind."""
+    numbers = (name.removeprefix(kind) for name in storage.list("") if name.startswith(kind))
+    return [int(number) for number in numbers if number.isdigit()]
 
 
 def _name_in(storage: Storage, record: str) -> str | None:
@@ -140,5 +197,5 @@ def offset_of(position: IngestPosition) -> int:
     return position.offset
 
 
-_PREPARED = re.compile(rf"{LOG}\.g([1-9][0-9]*)")
+_REPLACING, _NEW, _SINCE = f"{LOG}.g", "new.g", "since.g"
 _NAME = re.compile(rb"[0-9a-f]{8}(-g[1-9][0-9]*|-[0-9a-f]+)?")

@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from tidegate.checkpoints.done_epoch import seal_of
 from tidegate.checkpoints.drained import DRAIN, drain_name
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.ingest_standing import give_up_log, name_of_log
+from tidegate.checkpoints.ingest_standing import count_prepared, give_up_log, name_of_log
 from tidegate.checkpoints.job_layout import (
     CHECKPOINTS,
     GENERATIONS,
@@ -142,6 +142,9 @@ def _clear_logs(job_folder: Folder, job_id: str) -> None:
     none of its.
     """
     logs = {uid: open_storage(job_folder / INGEST / uid) for uid in open_storage(job_folder / INGEST).folders("")}
+    numbers = reserved_for(open_storage(job_folder), job_id)
+    for log in logs.values():
+        count_prepared(log, numbers)
     named = {uid: name_of_log(log) for uid, log in logs.items()}
     if job_to_clear(job_folder) == job_id:
         for uid, name in named.items():

@@ -62,8 +62,9 @@ from tidegate.disk.durable import Trust, ensure_folder, remove_folder
 from tidegate.disk.linking import linked
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.savepoints.folder import Savepoint, manifest_digest
-from tidegate.savepoints.ingest_restore import JoinedLog, prepare_log
-from tidegate.savepoints.ingest_restore_elsewhere import prepare_log_elsewhere
+from tidegate.savepoints.ingest_join import JoinedLog
+from tidegate.savepoints.ingest_restore import prepare_log
+from tidegate.savepoints.ingest_restore_elsewhere import prepare_logs_elsewhere
 from tidegate.savepoints.log_change import with_operators, with_sources
 from tidegate.savepoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
 from tidegate.savepoints.preparing import bring, hidden_folder, ledger_of
@@ -150,8 +151,7 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
         for file in restoring.savepoint.record.files if restoring.logs else ():
             if file.name.startswith(f"{INGEST}/"):
                 _proven(restoring.savepoint.folder / file.name, file)
-        for log in restoring.logs:
-            _prepare_log(restoring, log)
+        _prepare_logs(restoring)
         restoring.reach("restore.copied")
         for query in restoring.queries:
             restoring.rewrite(query, built[query.uid] / "spark")
@@ -218,12 +218,13 @@ def _built_in(restoring: Restoring, uid: str) -> Path:
     return hidden_folder(restoring.job_folder.local(), uid, restoring.record.generation)
 
 
-def _prepare_log(restoring: Restoring, log: JoinedLog) -> None:
+def _prepare_logs(restoring: Restoring) -> None:
     folder, generation = restoring.job_folder, restoring.record.generation
-    if folder.is_local:
+    if not folder.is_local:
+        prepare_logs_elsewhere(folder, generation, restoring.logs, replaces=restoring.older is not None)
+        return
+    for log in restoring.logs:
         prepare_log(folder.local(), generation, log)
-    else:
-        prepare_log_elsewhere(folder, generation, log)
 
 
 def _final(restoring: Restoring, uid: str) -> Folder:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.ledger import START, position_of
-from tidegate.savepoints.ingest_restore import JoinedLog
+from tidegate.savepoints.ingest_join import JoinedLog
 from tidegate.sources.used_columns import UsedColumns
 from tidegate.spark.companions import Companion
 from tidegate.spark.declared import DeclaredQuery

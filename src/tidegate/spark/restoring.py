@@ -27,7 +27,7 @@ from tidegate.savepoints.folder import (
     open_savepoint,
 )
 from tidegate.savepoints.fresh import highest_generation
-from tidegate.savepoints.ingest_restore import JoinedLog, SavedLog
+from tidegate.savepoints.ingest_join import JoinedLog, SavedLog
 from tidegate.savepoints.restored import all_restored, read_restored
 from tidegate.savepoints.restoring import Restore, Scope
 from tidegate.savepoints.retained import as_savepoint, by_flinks_name, retained_in

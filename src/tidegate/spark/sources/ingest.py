@@ -28,7 +28,8 @@ from tidegate.checkpoints.retained import retained_from
 from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
-from tidegate.savepoints.ingest_restore import JoinedLog, join
+from tidegate.savepoints.ingest_join import JoinedLog
+from tidegate.savepoints.ingest_restore import join
 from tidegate.savepoints.ingest_restore_elsewhere import join_elsewhere
 from tidegate.sources.feed_thread import Feed
 from tidegate.sources.logged import LoggedRows

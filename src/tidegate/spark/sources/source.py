@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.levels import Level
-from tidegate.savepoints.ingest_restore import JoinedLog, SavedLog
+from tidegate.savepoints.ingest_join import JoinedLog, SavedLog
 from tidegate.sources.used_columns import UsedColumns
 from tidegate.spark.companions import Companion
 from tidegate.storages.schemes import Folder

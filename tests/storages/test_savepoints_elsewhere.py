@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
-from tests.support.saved_job import write_job
+from tests.support.saved_job import RECORD, write_job
 from tidegate import operate
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
+from tidegate.savepoints import claim as savepoint_claim
+from tidegate.savepoints.claim import claim, claimed_by_another, read_claim
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.elsewhere import brought_here, check_into, take_into, take_last_into
 from tidegate.savepoints.folder import MANIFEST, Savepoint
@@ -78,3 +85,86 @@ def test_no_savepoint_goes_into_the_folder_of_a_job_or_of_another_savepoint(s3: 
         with pytest.raises(TidegateError) as raised:
             check_into(job, into / name / "below")
         assert raised.value.code == "TG-REQUEST-REFUSED"
+
+
+# --- claims -------------------------------------------------------------------------------------------------
+
+
+def test_a_savepoint_in_a_bucket_is_claimed_by_one_job(s3: S3Server, tmp_path: Path) -> None:
+    is_claimed_by_one_job(taken(write_job(tmp_path / "job"), s3.folder()), s3.folder(), tmp_path)
+
+
+def test_a_savepoint_on_hdfs_is_claimed_by_one_job(hdfs: HdfsServer, tmp_path: Path) -> None:
+    place = Folder.of(f"{hdfs.uri}/{tmp_path.name}")
+    is_claimed_by_one_job(taken(write_job(tmp_path / "job"), place / "savepoints"), place, tmp_path)
+
+
+def is_claimed_by_one_job(savepoint: Savepoint, jobs: Folder, tmp_path: Path) -> None:
+    """At a start the savepoint is a copy on this machine; the claim stands beside the original. Of many jobs that claim
+    it at once, one has it, and may ask again.
+    """
+    place = savepoint.place
+    assert place is not None
+    verdicts: dict[int, str] = {}
+    ready = Barrier(4)
+
+    def attempt(number: int) -> None:
+        here = tmp_path / f"copy-{number}"
+        here.mkdir()
+        copy = brought_here(place, here)
+        ready.wait()
+        for _ in range(2):
+            verdicts[number] = code_of(lambda: claim(copy, RECORD, jobs / f"jobs/{number}"))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(attempt, range(4)))
+    (winner,) = (number for number, code in verdicts.items() if not code)
+    assert set(verdicts.values()) == {"", "TG-SAVEPOINT-CLAIMED"}
+    found = read_claim(savepoint)
+    assert found is not None
+    assert (found.folder, found.job_id) == (str(jobs / f"jobs/{winner}"), RECORD.job_id)
+    (listed,) = operate.list_savepoints(str(place.parent)).savepoints
+    assert listed.claimed_by is not None
+    assert f"jobs/{winner}" in listed.claimed_by
+    error = claimed_by_another(savepoint, RECORD, Folder.of(tmp_path / "here"))
+    assert error is not None
+    assert f"remove {place}." in error.next_step
+    assert operate.verify_savepoint(str(place)).problems == ()
+    operate.dispose_savepoint(str(place))
+    assert open_storage(place.parent).list("") == []
+
+
+def test_a_job_that_dies_between_the_token_of_its_folder_and_the_claim_claims_with_that_token(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    savepoint, job = taken(write_job(tmp_path / "job"), s3.folder()), s3.folder() / "job"
+    with monkeypatch.context() as killed:
+        killed.setattr(savepoint_claim, "_claim", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            claim(savepoint, RECORD, job)
+    token = open_storage(job).read("folder-token")
+    assert (token is not None, read_claim(savepoint)) == (True, None)
+    claim(savepoint, RECORD, job)
+    assert open_storage(job).read("folder-token") == token
+
+
+def test_a_retained_checkpoint_in_a_bucket_is_claimed_by_one_job(s3: S3Server, tmp_path: Path) -> None:
+    """Its own job does not go back to it any more, if another folder has claimed it."""
+    savepoint, jobs = taken(write_job(tmp_path / "job"), s3.folder()), s3.folder()
+    retained = replace(savepoint, place=None, origin=jobs / "words/checkpoints/7")
+    claim(retained, RECORD, jobs / "there")
+    assert code_of(lambda: claim(retained, RECORD, jobs / "words")) == "TG-SAVEPOINT-CLAIMED"
+    (name,) = open_storage(jobs / "words/checkpoints").list("")
+    assert (name.startswith("7."), name.endswith(".claim")) == (True, True)
+
+
+def code_of(act: Callable[[], None]) -> str:
+    try:
+        act()
+    except TidegateError as error:
+        return error.code
+    return ""
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -104,7 +104,7 @@ def test_each_operator_has_the_bytes_of_its_own_files(tmp_path: Path):
     files = [SavedFile(name=f"queries/query/{name}", size_bytes=size, sha256="") for name, size in sizes.items()]
     two = msgspec.structs.replace(query, operators=operators)
     record = msgspec.structs.replace(found.record, queries=(two,), files=tuple(files))
-    (shown,) = details_of(Savepoint(found.folder, record)).queries
+    (shown,) = details_of(Savepoint(found.folder, record, found.digest)).queries
     assert {number: each.state_bytes for number, each in shown.operators.items()} == {"1": 503, "10": 40}
     assert shown.state_bytes == 543
 

@@ -22,7 +22,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import RESTORE_POINTS
 from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, JobRecord, Run, SinkProgress, Start, decode, encode
-from tidegate.savepoints.folder import Savepoint, manifest_digest, names_wrong, verify
+from tidegate.savepoints.folder import Savepoint, names_wrong, verify
 from tidegate.savepoints.restore import prepare
 from tidegate.savepoints.restored import goes_back, read_restored
 from tidegate.savepoints.restoring import Restore
@@ -68,7 +68,7 @@ def test_a_generation_begins_behind_the_saved_epoch_with_everything_that_spark_g
     finished = decode(FinishedThrough, ledger.read("ledger/finished_through") or b"", "finished")
     assert (start.generation, start.first_epoch) == (2, 4)
     assert (decided.offsets, decided.commits) == (offsets(3).encode(), commits(3).encode())
-    assert decided.prepared_digest == manifest_digest(savepoint.folder)
+    assert decided.prepared_digest == savepoint.digest
     assert decided.state_rows == {"0": 13}
     written = {"out": SinkProgress(epoch=3, digest="5d" * 32, generation=1)}
     assert finished == FinishedThrough(epoch=3, sinks=written), "what the first start behind it looks for in the sink"

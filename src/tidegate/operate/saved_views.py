@@ -252,9 +252,7 @@ def _whole(found: Savepoint) -> dict[str, Any]:
 
 def _claimed_by(found: Savepoint) -> str | None:
     """The job that has claimed the savepoint and resumes from it under its job id, as text; None if there is no claim.
-    An unreadable claim hides no savepoint. Only a savepoint on a local disk can be claimed."""
-    if found.place is not None:
-        return None
+    An unreadable claim hides no savepoint."""
     try:
         claim = read_claim(found)
     except TidegateError as error:

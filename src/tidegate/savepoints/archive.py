@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import FileFlaw, SavedFile, SavepointRecord, decode
+from tidegate.core.records import FileFlaw, SavedFile, SavepointRecord, decode, digest_of
 from tidegate.disk.blocks import Readable
 from tidegate.disk.durable import Trust, ensure_folder, storage_error, sync_file, sync_folder
 from tidegate.disk.walking import files_below
@@ -173,7 +173,7 @@ def _import(archive: tarfile.TarFile, into: Path, passed: BytesPassed) -> Savepo
             _tidy(hidden)
             raise
     sync_folder(into)
-    return Savepoint(target, record)
+    return Savepoint(target, record, digest_of(manifest))
 
 
 def first_member(archive: tarfile.TarFile, into: Path | Folder) -> tuple[str, bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,7 +82,7 @@ def _checked(manifest: bytes, target: Folder) -> Savepoint:
     """The savepoint with this manifest, before any of its paths is used."""
     with TemporaryDirectory(prefix="tidegate-manifest-") as here:
         (Path(here) / MANIFEST).write_bytes(manifest)
-        return Savepoint(Path(target.path), open_savepoint(Path(here)).record, place=target)
+        return replace(open_savepoint(Path(here)), folder=Path(target.path), place=target)
 
 
 def _put(files: CheckpointFiles, file: SavedFile, content: Readable) -> FileFlaw | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -34,8 +35,8 @@ def open_at(place: Folder) -> Savepoint:
         )
     with TemporaryDirectory(prefix="tidegate-manifest-") as here:
         (Path(here) / MANIFEST).write_bytes(data)
-        record = on_a_disk.open_savepoint(Path(here)).record
-    return Savepoint(Path(place.path), record, place=place)
+        found = on_a_disk.open_savepoint(Path(here))
+    return replace(found, folder=Path(place.path), place=place)
 
 
 def savepoints_at(place: Folder) -> tuple[list[Savepoint], list[TidegateError]]:
@@ -75,17 +76,21 @@ def verify_at(savepoint: Savepoint) -> list[TidegateError]:
 
 
 def dispose_at(place: Folder) -> None:
-    """Remove a savepoint; after a kill, complete the removal. The manifest goes first: the rest is no savepoint. Raises
+    """Remove a savepoint; after a kill, complete the removal. The manifest goes first: the rest is no savepoint. On
+    another storage than a disk the claim goes last: while there is a savepoint, no other job claims it. Raises
     SAVEPOINT_ALTERED, and removes nothing, if the folder holds foreign files.
     """
     if place.is_local:
         if not on_a_disk.finish_disposal(place.local()):
             on_a_disk.dispose(on_a_disk.open_savepoint(place.local()))
         return
-    for error in strangers_at(open_at(place)):
+    savepoint = open_at(place)
+    for error in strangers_at(savepoint):
         raise error
     open_storage(place).delete(MANIFEST)
     open_checkpoint_files(place).clear("")
+    beside, claim = on_a_disk.claim_of(place, savepoint.digest)
+    open_storage(beside).delete(claim)
 
 
 def strangers_at(savepoint: Savepoint) -> list[TidegateError]:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import FileFlaw, SavedFile, SavepointFormat, SavepointRecord
+from tidegate.core.records import FileFlaw, SavedFile, SavepointFormat, SavepointRecord, digest_of, encode
 from tidegate.disk.side_by_side import side_by_side
+from tidegate.savepoints.at_a_place import open_at
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
 from tidegate.savepoints.hold import newest_done
@@ -38,7 +40,6 @@ from tidegate.savepoints.take import (
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
-from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 
 
@@ -47,9 +48,10 @@ def take_into(job: RunningJob, savepoint_id: str, into: Folder, copying: Copying
     if into.is_local:
         return take(job, savepoint_id, into.local(), copying, form)
     target = into / f"savepoint-{job.record.job_id}-{savepoint_id}"
-    standing = _manifest(target)
-    if standing is not None:
-        return Savepoint(Path(target.path), of_this_form(job, standing, form), place=target)
+    if open_storage(target).look(MANIFEST) is not None:
+        standing = open_at(target)
+        of_this_form(job, standing.record, form)
+        return standing
     copying.go_on()
     remove_held(job.folder)
     with TemporaryDirectory(prefix="tidegate-savepoint-") as here:
@@ -63,7 +65,7 @@ def take_into(job: RunningJob, savepoint_id: str, into: Folder, copying: Copying
             with suppress(TidegateError):  # the next savepoint removes the rest: this must not hide the first error
                 remove_held(job.folder)
     job.reach("renamed")
-    return Savepoint(Path(target.path), record, place=target)
+    return Savepoint(Path(target.path), record, digest_of(encode(record)), place=target)
 
 
 def take_last_into(
@@ -112,18 +114,14 @@ def brought_here(place: Folder, into: Path) -> Savepoint:
     data = open_storage(place).peek(MANIFEST)
     if data is not None:
         (folder / MANIFEST).write_bytes(data)
-    record = open_savepoint(folder).record
+    savepoint = open_savepoint(folder)
     source, target = open_checkpoint_files(place), open_checkpoint_files(folder)
 
     bring = _copy(source, target, Copying())
-    for file, flaw in zip(record.files, side_by_side(bring, record.files), strict=True):
+    for file, flaw in zip(savepoint.record.files, side_by_side(bring, savepoint.record.files), strict=True):
         if flaw is not None:
             raise flaw.error(source.where(file.name), COPY_AGAIN)
-    return Savepoint(folder, record, place=place)
-
-
-def _manifest(place: Folder) -> SavepointRecord | None:
-    return record_in(open_storage(place), SavepointRecord, MANIFEST)
+    return replace(savepoint, place=place)
 
 
 def _upload(built: Path, record: SavepointRecord, target: Folder, copying: Copying) -> None:

@@ -42,12 +42,14 @@ CLAIM = ".claim"
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A savepoint's folder and its manifest. Its other files were not checked. `origin`: the retained checkpoint from
-    which it was assembled, for one restore. `place`: the folder on another storage; `folder` has a copy of it, if any.
+    """A savepoint's folder and its manifest. Its other files were not checked. `digest`: of the manifest, the identity
+    of a savepoint and all its copies. `origin`: the retained checkpoint from which it was assembled, for one restore.
+    `place`: the folder on another storage; `folder` has a copy of it, if any.
     """
 
     folder: Path
     record: SavepointRecord
+    digest: str
     origin: Path | Folder | None = None
     place: Folder | None = None
 
@@ -84,7 +86,7 @@ def open_savepoint(folder: Path) -> Savepoint:
     for name in (*(file.name for file in record.files), *tables):
         if not _stays_inside(name):
             raise _unsafe("a relative path below the savepoint", repr(name), manifest)
-    return Savepoint(folder, record)
+    return Savepoint(folder, record, digest_of(data))
 
 
 def check_names(job_id: str, queries: Iterable[DoneEpoch], manifest: Path | Folder) -> None:
@@ -188,27 +190,21 @@ def finish_disposal(folder: Path) -> bool:
     return True
 
 
-def manifest_digest(folder: Path) -> str:
-    """The identity of a savepoint, the same for all its copies."""
-    try:
-        return digest_of((folder / MANIFEST).read_bytes())
-    except OSError as error:
-        raise storage_error(error, folder / MANIFEST, "read a savepoint") from error
-
-
-def claim_of(folder: Path, digest: str) -> Path:
-    """Path of the claim record for this manifest. Links to the folder give the same path. Another savepoint under the
-    same folder name has another path.
+def claim_of(folder: Path | Folder, digest: str) -> tuple[Folder, str]:
+    """Where the claim record for this manifest is: the folder above, and its name there. Links to the folder give the
+    same place. Another savepoint under the same folder name has another one.
     """
-    folder = folder.resolve()
-    return folder.with_name(f"{folder.name}.{digest.removeprefix('sha256:')[:16]}{CLAIM}")
+    place = Folder.of(folder)
+    place = Folder.of(place.local().resolve()) if place.is_local else place
+    return place.parent, f"{place.name}.{digest.removeprefix('sha256:')[:16]}{CLAIM}"
 
 
 def _remove_hidden(folder: Path) -> None:
     """Remove the files of this folder. The claim record goes first, while the manifest still gives its path."""
     trash = _trash(folder)
     with suppress(FileNotFoundError):
-        claim_of(folder, digest_of((trash / MANIFEST).read_bytes())).unlink()
+        beside, name = claim_of(folder, digest_of((trash / MANIFEST).read_bytes()))
+        (beside.local() / name).unlink()
     while trash.exists():
         with suppress(FileNotFoundError):  # another process has removed it
             shutil.rmtree(trash)

@@ -61,7 +61,7 @@ from tidegate.core.start_happenings import RestoreMoved
 from tidegate.disk.durable import Trust, ensure_folder, remove_folder
 from tidegate.disk.linking import linked
 from tidegate.disk.side_by_side import side_by_side
-from tidegate.savepoints.folder import Savepoint, manifest_digest
+from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.ingest_join import JoinedLog
 from tidegate.savepoints.ingest_restore import prepare_log
 from tidegate.savepoints.ingest_restore_elsewhere import prepare_logs_elsewhere
@@ -172,7 +172,7 @@ def commit(restoring: Restoring) -> None:
         job_id=restoring.record.job_id,
         generation=restoring.record.generation,
         savepoint=str(restoring.savepoint.found_at),
-        digest=manifest_digest(restoring.savepoint.folder),
+        digest=restoring.savepoint.digest,
         at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         epochs={query.uid: query.epoch for query in restoring.queries},
         left_behind=restoring.left_behind,
@@ -336,7 +336,7 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, built: Path) -> No
     decided = Decided(
         epoch=query.epoch,
         run=query.saved.done.run,
-        prepared_digest=manifest_digest(restoring.savepoint.folder),  # its decision, in this generation
+        prepared_digest=restoring.savepoint.digest,  # its decision, in this generation
         offsets=(spark / offsets_entry(query.epoch)).read_bytes(),
         commits=(spark / commits_entry(query.epoch)).read_bytes(),
         state_rows={} if query.make_empty is not None else query.saved.done.state_rows,

@@ -25,6 +25,7 @@ from tidegate.core.records import (
     SavepointFormat,
     SavepointRecord,
     decode,
+    digest_of,
     is_of_kind,
 )
 from tidegate.disk.blocks import measured
@@ -78,7 +79,10 @@ def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folde
         raise _runs(of_job, record.job)
     generation = max((done.generation for done in record.queries), default=1)
     with Trust().over(into, "restore a retained checkpoint"):
-        (into / MANIFEST).write_bytes(_manifest(folder) or b"")  # the same bytes: their digest is its identity
+        manifest = _manifest(folder)
+        if manifest is None:
+            raise _incomplete(f"its {MANIFEST}", folder)
+        (into / MANIFEST).write_bytes(manifest)  # the same bytes: their digest is its identity
         queries = tuple(_query(of_job, done, into) for done in record.queries)
         _bring_logs(of_job / INGEST, record, into / INGEST)
         files = tuple(_files(into))
@@ -94,6 +98,7 @@ def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folde
             queries=queries,
             files=files,
         ),
+        digest_of(manifest),
         origin=folder.local() if folder.is_local else folder,
     )
 

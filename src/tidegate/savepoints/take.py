@@ -30,6 +30,7 @@ from tidegate.core.records import (
     SavepointFormat,
     SavepointRecord,
     StatefulOperator,
+    digest_of,
     encode,
 )
 from tidegate.disk.blocks import copy_measured, measured
@@ -119,7 +120,7 @@ def take(
             for remove in (lambda: _remove(partial), lambda: _remove(held), lambda: _remove_empty(job.folder)):
                 with suppress(OSError):  # the next one removes the rest: this must not hide the first error
                     remove()
-    return Savepoint(target, record)
+    return Savepoint(target, record, digest_of(encode(record)))
 
 
 def take_last(

@@ -112,7 +112,7 @@ class _Carried:
             aside=self.aside,
             queries=[self._restored(plan, saved) for plan, saved in queries],
             left_behind=self.found.left_behind,
-            link=self.restore.wish.claim,
+            link=self.restore.wish.claim and self.restore.savepoint.place is None,
             rewind=self.restore.wish.rewind,
             renamed=self.restore.wish.renamed,
             program=tuple(plan.query.uid for plan in plans),

@@ -106,10 +106,7 @@ class _Gathered:
 
     def _against_claim(self) -> Iterator[TidegateError]:
         """The job's own folder needs no claim to continue under the job's id. Another folder may hold it."""
-        if (
-            self.restore.savepoint.origin is not None
-            or self.restore.target.job_id != self.restore.savepoint.record.job_id
-        ):
+        if self.restore.target.job_id != self.restore.savepoint.record.job_id:
             return
         found = against_claim if self.restore.is_claimed else claimed_by_another
         error = found(self.restore.savepoint, self.restore.target, self.restore.job_folder)

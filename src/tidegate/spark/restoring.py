@@ -23,7 +23,6 @@ from tidegate.savepoints.elsewhere import brought_here
 from tidegate.savepoints.folder import (
     MANIFEST,
     Savepoint,
-    manifest_digest,
     open_savepoint,
 )
 from tidegate.savepoints.fresh import highest_generation
@@ -63,17 +62,17 @@ def open_restore(
             *(job, found.generation, folder),
         )
         return None
-    savepoint = _opened(folder, job_folder, stack, opens, claim=wish.claim)
+    savepoint = _opened(folder, job_folder, stack, opens)
     return JobRestore(wish, savepoint, job_folder, found, _target(wish, savepoint, job, job_folder, found))
 
 
-def _opened(place: Folder, job_folder: Folder, stack: ExitStack, opens: Opens, *, claim: bool) -> Savepoint:
+def _opened(place: Folder, job_folder: Folder, stack: ExitStack, opens: Opens) -> Savepoint:
     retained = retained_in(place)
-    if retained is None and not place.is_local and not claim:
+    if retained is None and not place.is_local:
         here = stack.enter_context(TemporaryDirectory(prefix="tidegate-savepoint-"))
         return brought_here(place, Path(here).resolve())
     if retained is None:
-        return open_savepoint(place.local())  # the claim of a savepoint stands beside it, on a local disk
+        return open_savepoint(place.local())
     held = None if opens is Opens.CHECK or not job_folder.is_local else job_folder.local() / HELD
     if held is not None:
         ensure_folder(held)
@@ -157,15 +156,13 @@ class JobRestore:
     def _is_ours(self) -> bool:
         """True if the job took the savepoint, or was opened from it."""
         opened = [] if self.found is None else all_restored(self.job_folder, self.found)
-        digest = manifest_digest(self.savepoint.folder)
-        return self.target.job_id == self.savepoint.record.job_id or any(each.digest == digest for each in opened)
+        is_its = any(each.digest == self.savepoint.digest for each in opened)
+        return is_its or self.target.job_id == self.savepoint.record.job_id
 
     @property
     def is_claimed(self) -> bool:
-        """True if the savepoint belongs to the job from now on. The files of a retained checkpoint belong to its
-        job.
-        """
-        return self.wish.claim and self.savepoint.origin is None
+        """True if the savepoint belongs to the job from now on."""
+        return self.wish.claim
 
     def above_evidence(self, plans: Sequence[QueryPlan], level: Level) -> JobRestore:
         """This restore, in a generation with a higher number than any that has left evidence in the sinks.

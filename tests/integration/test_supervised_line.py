@@ -73,6 +73,17 @@ def test_the_last_word_says_whether_somebody_has_stopped_the_job(
     assert line.heard()[-1] == Finished(report=None, job_ended=True, asked=stopped)
 
 
+def test_a_driver_that_is_started_again_does_not_begin_a_job_anew_that_was_forgotten_meanwhile(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    """From another machine: there `tidegate forget` does not see the supervisor."""
+    place.write("a")
+    under_supervision(monkeypatch, resumes="0f1e2d3c")
+    error = error_of(lambda: job_of(place).start(until="caught-up"))
+    assert (error.code, "tidegate forget" in error.found) == ("TG-JOB-MISMATCH", True)
+    assert not (place.checkpoints / "starting/job.json").exists()
+
+
 def said_by_a_start(place: Place, monkeypatch: pytest.MonkeyPatch) -> list[FromDriver]:
     """Start the job as under a supervisor that lets it go on; all that it has said."""
     _, line = under_supervision(monkeypatch)
@@ -83,13 +94,13 @@ def said_by_a_start(place: Place, monkeypatch: pytest.MonkeyPatch) -> list[FromD
     return said
 
 
-def under_supervision(monkeypatch: pytest.MonkeyPatch) -> tuple[Supervised, Line[FromDriver]]:
+def under_supervision(monkeypatch: pytest.MonkeyPatch, *, resumes: str = "") -> tuple[Supervised, Line[FromDriver]]:
     """This process as a supervised driver whose supervisor lets its job go on; and the supervisor's end of the line."""
     line, theirs = line_to_driver()
     monkeypatch.setenv("TIDEGATE_SUPERVISED", str(theirs.detach()))
     supervised = Supervised(line_to_supervisor(os.environ))
     monkeypatch.setattr(supervision, "_current", supervised)
-    line.say(GoOn())
+    line.say(GoOn(resumes=resumes))
     supervised.listen()
     _OPEN.append(line)
     return supervised, line

@@ -1,7 +1,8 @@
 """The checkpoints of a whole job that can be restored: `checkpoints/<n>/_metadata.json` for the newest few.
 
 A manifest names the newest done epoch of every query; the files it refers to stay in place. `n` counts the job's
-checkpoints, one for each done epoch, also those without a manifest.
+checkpoints, one for each done epoch, also those without a manifest. Off a disk it is above the numbers of earlier jobs
+of this name: a `forget` of such a job that was paused may remove these at any time.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tidegate.checkpoints.job_layout import CHECKPOINTS, MANIFEST, checkpoint_fo
 from tidegate.core.ledger import FINISHED_THROUGH, Query
 from tidegate.core.records import (
     CheckpointRecord,
+    Closing,
     DoneEpoch,
     FinishedThrough,
     OperatorFingerprint,
@@ -61,8 +63,8 @@ class RetainedCheckpoints:
         self._done: dict[str, FinishedThrough] = {}
         self._noted: deque[_Noted] = deque(maxlen=retained)
         self._written = retained_numbers(job_folder)
-        """The numbers of the manifests that are there, rising: no other process writes any."""
-        self._number = max(self._written, default=0)
+        """The numbers of the manifests that are there, rising."""
+        self._number = max([*self._written, *forgotten_numbers(self._storage)], default=0)
         self._fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = {}
         """By query: no start of a query accepts other operators in the middle of a job."""
         self._is_swept = False
@@ -104,12 +106,21 @@ class RetainedCheckpoints:
                 waiting = list(self._noted)
             for noted in waiting:
                 record = self._record(noted)
-                if record is not None:
-                    self._storage.put_if_absent(_manifest(noted.number), encode(record))
+                if record is not None and self._is_put(record):
                     self._written.append(noted.number)
                 self._forget(noted)
             self._remove_older()
             self._sweep()
+
+    def _is_put(self, record: CheckpointRecord) -> bool:
+        """False if a driver of a forgotten job that was paused has a manifest of this number: that one is not this
+        job's to remove, and the next checkpoint has the next number.
+        """
+        name = _manifest(record.number)
+        return (
+            self._storage.put_if_absent(name, encode(record))
+            or record_in(self._storage, CheckpointRecord, name) == record
+        )
 
     def _forget(self, written: _Noted) -> None:
         """Remove a written manifest from the list of those to write.
@@ -176,6 +187,20 @@ class _Noted:
     drained: bool
 
 
+def close_numbers(job_folder: Folder, job_id: str) -> None:
+    """No later job uses the numbers of the checkpoints that this job has here. Off a disk, before they are removed."""
+    number = max(checkpoint_folders(job_folder), default=0)
+    if number:
+        since = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        open_storage(job_folder).put_if_absent(_closed(number), encode(Closing(job_id=job_id, since=since)))
+
+
+def forgotten_numbers(storage: Storage) -> list[int]:
+    """The highest numbers of forgotten jobs. `storage`: that of the job's folder."""
+    found = (name.partition(".") for name in storage.list(CHECKPOINTS))
+    return [int(number) for number, _, kind in found if kind == _CLOSED and number.isdigit()]
+
+
 def read_retained(job_folder: Folder, number: int) -> CheckpointRecord | None:
     """One retained checkpoint; None if it does not exist, or not any more."""
     return record_in(open_storage(job_folder), CheckpointRecord, _manifest(number))
@@ -192,3 +217,10 @@ def retained_from(job_folder: Folder, source: str) -> list[IngestPosition]:
 
 def _manifest(number: int) -> str:
     return f"{CHECKPOINTS}/{number}/{MANIFEST}"
+
+
+def _closed(number: int) -> str:
+    return f"{CHECKPOINTS}/{number}.{_CLOSED}"
+
+
+_CLOSED = "closed"

@@ -30,6 +30,7 @@ from tidegate.checkpoints.job_layout import (
     generations,
     query_names,
 )
+from tidegate.checkpoints.retained import close_numbers
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.succession import (
     end_clearing,
@@ -111,6 +112,7 @@ def _elsewhere(job_folder: Folder, clear_sinks: ClearSinks, queries: Collection[
         _clear_generation(open_storage(folder))
     for number in numbers:
         storage.delete(entry(RESTORES, number))
+    close_numbers(job_folder, job_id)
     for number in checkpoint_folders(job_folder):
         _clear_checkpoint(storage, number, job_id)
     _clear_logs(job_folder, job_id)
@@ -130,7 +132,7 @@ def _put_by_hand(job_folder: Folder) -> set[int]:
 
 
 def _clear_checkpoint(storage: Storage, number: int, job_id: str) -> None:
-    """Remove a retained checkpoint of this job. Its number may be used again by a later job of this name."""
+    """Remove a retained checkpoint of this job. A later job of this name has higher numbers (`close_numbers`)."""
     name = f"{CHECKPOINTS}/{number}/{MANIFEST}"
     found = record_in(storage, CheckpointRecord, name)
     if found is not None and found.job_id == job_id:

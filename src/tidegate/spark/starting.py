@@ -75,6 +75,7 @@ from tidegate.storages.check import check_storage
 from tidegate.storages.lease import HeldLease
 from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 
 def start(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> JobHandle:
@@ -117,6 +118,9 @@ def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -
     """The checked job, with its sinks opened. No thread of it runs yet."""
     job, until = starting.job, starting.until
     record = recorded(job)
+    supervised = current()
+    if supervised is not None:
+        demand_resumed(record, supervised.resumes, job.folder)
     if isinstance(wish, Fresh):
         sources = JobSources(job, stack, until=until)
         record = starting.begun_anew(wish, record, sources)
@@ -234,6 +238,20 @@ def recorded(job: DeclaredJob) -> JobRecord:
             next_step="give this job another name or checkpointing.dir, or put its own checkpoint back",
         )
     return record
+
+
+def demand_resumed(record: JobRecord, resumes: str, job_folder: Folder) -> None:
+    """Raise JOB_MISMATCH if a driver that a supervisor has started again would not resume its job, of the id `resumes`,
+    but begin it anew. `resumes` is empty for the first driver.
+    """
+    if resumes and record.job_id != resumes:
+        raise TidegateError(
+            Code.JOB_MISMATCH,
+            expected=f"to resume job {record.name} of id {resumes}, which this supervisor has started before",
+            found="another job, or none: it was forgotten meanwhile (`tidegate forget`)",
+            where=str(job_folder),
+            next_step="nothing, if the job is to stay forgotten; to begin it anew: `tidegate run` again",
+        )
 
 
 def forget(job: DeclaredJob, job_id: str) -> None:

@@ -71,6 +71,8 @@ class Supervised:
         self._stop_timeout_seconds = 0.0
         self.failed_epochs: dict[str, int] = {}
         """By query, failed epochs in a row of the previous driver, which ended because of the last one."""
+        self.resumes = ""
+        """The id of the job that earlier drivers of this supervisor have run; empty if none has."""
         self._stopping = False
         self._reported: tuple[BaseException, FailureReport] | None = None
         self._asking = threading.Lock()
@@ -129,7 +131,7 @@ class Supervised:
             raise error_of(answer.error)
         if not isinstance(answer, GoOn):
             raise KeyboardInterrupt
-        self.failed_epochs = answer.failed_epochs
+        self.failed_epochs, self.resumes = answer.failed_epochs, answer.resumes
 
     def moves(self, step: str) -> None:
         """Report the progress of the start. Each step is reported once: a retry makes no progress."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidegate.checkpoints.job_layout import JOB_RECORD
+from tidegate.checkpoints.succession import standing
 from tidegate.core.errors import Code, TidegateError
 from tidegate.operate.beat import Beat, Incarnation
 from tidegate.operate.beat_reader import BeatReader
@@ -53,8 +54,13 @@ class BeatOfJob:
             return None
 
 
-def has_record(folder: Folder | None) -> bool:
-    return folder is not None and open_storage(folder).look(JOB_RECORD) is not None
+def job_in(folder: Folder | None) -> str:
+    """The id of the job in this folder; empty if there is none, and if its storage does not answer."""
+    try:
+        record = None if folder is None else standing(folder)
+    except TidegateError:
+        return ""
+    return "" if record is None else record.job_id
 
 
 def find_again(folder: Folder) -> None:

@@ -84,9 +84,12 @@ FromDriver: TypeAlias = StartAnnounced | Moved | Running | QueryFailed | Finishe
 
 
 class GoOn(msgspec.Struct, frozen=True, tag="go-on"):
-    """The job may start. `failed_epochs`: the value that the last driver reported, if it ended for that reason."""
+    """The job may start. `failed_epochs`: the value that the last driver reported, if it ended for that reason.
+    `resumes`: the id of the job that earlier drivers have run; empty if none has.
+    """
 
     failed_epochs: dict[str, int] = {}
+    resumes: str = ""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):

@@ -27,7 +27,7 @@ from tidegate.settings.config import Settings
 from tidegate.storages.schemes import Folder
 from tidegate.supervise.child import DriverProcess
 from tidegate.supervise.head_start import HeadStart
-from tidegate.supervise.job_folder import BeatOfJob, find_again, has_record
+from tidegate.supervise.job_folder import BeatOfJob, find_again, job_in
 from tidegate.supervise.line import (
     CannotTakeOver,
     Finished,
@@ -81,7 +81,8 @@ class Supervisor:
         self._beats: BeatOfJob | None = None
         self._lock: SupervisorLock | None = None
         self._porter: Porter | None = None
-        self._has_begun = False
+        self._resumes = ""
+        """The id of the job, from the first driver on that has begun it."""
         self._looks_for_folder = False
         self._step: str | None = None
         self._runs_since: float | None = None
@@ -123,7 +124,7 @@ class Supervisor:
         watch = ProgressWatch(self._progress_timeout, time.monotonic())
         last: Finished | None = None
         stalled = False
-        self._refused, self._step, self._looks_for_folder = None, None, self._has_begun
+        self._refused, self._step, self._looks_for_folder = None, None, bool(self._resumes)
         self._runs_since, self._is_old = None, None
         self._exit_by = math.inf
         try:
@@ -177,7 +178,7 @@ class Supervisor:
                 case Running():
                     watch.runs()
                     self._restarts.has_run, self._step, self._runs_since = True, None, time.time()
-                    self._has_begun = self._has_begun or has_record(self._folder)
+                    self._resumes = self._resumes or job_in(self._folder)
                     self._news.running()
                 case QueryFailed(report):
                     answer = self._query_failed(report)
@@ -214,7 +215,7 @@ class Supervisor:
             self._news.declared(message.job, folder, message.warm_up)
         self._beats = self._beats or BeatOfJob(folder)
         self._beats.begin()
-        return GoOn(self._failed_epochs)
+        return GoOn(self._failed_epochs, self._resumes)
 
     # --- the next driver ---------------------------------------------------------------------------------------
 
@@ -331,7 +332,7 @@ class Supervisor:
         tell(failure)
         if self._folder is not None:
             try:
-                if self._has_begun and not final:  # a job that has ended may have removed its folder
+                if self._resumes and not final:  # a job that has ended may have removed its folder
                     find_again(self._folder)
                 add_failure(self._folder, failure)
             except TidegateError as error:

@@ -77,3 +77,15 @@ def test_flinks_name_of_a_checkpoint_is_found_by_the_id_of_its_job(tmp_path: Pat
     assert by_flinks_name(jobs / RECORD.job_id / "chk-12") == jobs / "words/checkpoints/12"
     for name in ("0f0f0f0f/chk-12", f"{RECORD.job_id}/chk-x", "words/checkpoints/12", "words/chk-012"):
         assert by_flinks_name(jobs / name) == jobs / name
+
+
+def test_a_damaged_neighbour_does_not_stop_a_restore_by_flinks_name(tmp_path: Path) -> None:
+    """Unless it may be the job that is asked for: then it is named."""
+    jobs = Folder.of(tmp_path)
+    open_storage(jobs / "a-neighbour").put_if_absent(JOB_RECORD, b"tidegate job 1")
+    asked = jobs / RECORD.job_id / "chk-12"
+    with pytest.raises(TidegateError) as raised:
+        by_flinks_name(asked)
+    assert (raised.value.code, "a-neighbour/job.json" in raised.value.found) == ("TG-SAVEPOINT-INCOMPLETE", True)
+    open_storage(jobs / "words").put_if_absent(JOB_RECORD, encode(RECORD))
+    assert by_flinks_name(asked) == jobs / "words/checkpoints/12"

@@ -8,6 +8,7 @@ recorded, so a restore can only prove that they did not change during the restor
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -43,16 +44,25 @@ from tidegate.storages.schemes import Folder
 
 
 def by_flinks_name(place: Folder) -> Folder:
-    """The retained checkpoint that Flink would name `<checkpointing.dir>/<job id>/chk-<n>`; otherwise `place`."""
+    """The retained checkpoint that Flink would name `<checkpointing.dir>/<job id>/chk-<n>`; otherwise `place`.
+
+    Raises SAVEPOINT_INCOMPLETE if no job has this id, and one whose record cannot be read may have it.
+    """
     number = _FLINKS.fullmatch(place.name)
     if number is None:
         return place
     jobs, job_id = place.parent.parent, place.parent.name
+    unreadable: list[str] = []
     for name in job_names(jobs):
         storage = open_storage(jobs / name)
         data = storage.peek(JOB_RECORD)
-        if data is not None and decode(JobRecord, data, storage.where(JOB_RECORD)).job_id == job_id:
-            return jobs / name / CHECKPOINTS / number[1]
+        try:
+            if data is not None and decode(JobRecord, data, storage.where(JOB_RECORD)).job_id == job_id:
+                return jobs / name / CHECKPOINTS / number[1]
+        except TidegateError as error:
+            unreadable.append(f"{error.where} ({error.code})")
+    if unreadable and retained_in(place) is None:
+        raise _hidden(job_id, unreadable, place)
     return place
 
 
@@ -172,6 +182,16 @@ def _incomplete(expected: str, where: Path | Folder, found: str = "none") -> Tid
         found=f"{found}: the job has run since, and removed it",
         where=str(where),
         next_step="choose a newer one of the job's checkpoints, or a savepoint",
+    )
+
+
+def _hidden(job_id: str, unreadable: Sequence[str], place: Folder) -> TidegateError:
+    return TidegateError(
+        Code.SAVEPOINT_INCOMPLETE,
+        expected=f"a job of id {job_id}, by whose name the checkpoint is found",
+        found=f"none, and records that cannot be read: one of these jobs may be that one: {', '.join(unreadable)}",
+        where=str(place),
+        next_step="name the checkpoint by its own folder: <checkpointing.dir>/<name of the job>/checkpoints/<n>",
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,10 +16,14 @@ import pytest
 from tests.support.restored_job import restore, restoring
 from tests.support.saved_job import RECORD, finish, query_folder, running, write_job
 from tests.support.saving import code_of
+from tidegate.checkpoints import ingest_piece
 from tidegate.checkpoints.ingest_layout import IngestPosition, segments
+from tidegate.checkpoints.ingest_part import bring_part_from, bring_parts
+from tidegate.checkpoints.ingest_pieces import PieceLog
 from tidegate.checkpoints.ingest_read import read_slice, slices
 from tidegate.checkpoints.ingest_segments import SegmentLog
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
+from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import Query
 from tidegate.core.records import DoneEpoch
 from tidegate.savepoints import take as savepoint_take
@@ -300,6 +306,51 @@ def test_the_log_is_not_trimmed_behind_a_retained_checkpoint_that_is_written_lat
     (world.folder / "checkpoints/1/_metadata.json").unlink()
     trimmer.tell(msgspec.json.encode(world.log.end).decode())
     assert segments(log)[0].begin.line == 7
+
+
+def test_no_line_is_trimmed_while_a_savepoint_collects_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In pieces no link keeps them. However slow the reads are, epochs that end meanwhile remove none."""
+    folder = Folder.of(tmp_path / "job/ingest/lines")
+    log = PieceLog(folder, pieces_to_trim=1)
+    ends = [log.append([b"%d" % number]) for number in range(1, 10)]
+    kept = KeptInput(frozenset({"reader"}), epochs=1)
+    trimmer = Trimmer("reader", kept, log, folder)
+    monkeypatch.setattr(ingest_piece, "_PIECES_AT_MOST", 1)
+
+    def an_epoch_ends() -> None:
+        trimmer.tell(msgspec.json.encode(ends[7]).decode())
+
+    with kept.all():
+        bring_part_from(folder, ends[2], tmp_path / "held", "source lines", an_epoch_ends)
+    assert lines_behind(tmp_path / "held", ends[2]) == [4, 5, 6, 7, 8, 9]
+    with pytest.raises(TidegateError) as raised:
+        bring_part_from(folder, ends[2], tmp_path / "not-held", "source lines", an_epoch_ends)
+    assert raised.value.code == "TG-INGEST-LOST"
+
+
+def test_a_savepoint_asks_the_sources_to_keep_their_input_before_it_looks_for_its_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[str] = []
+
+    @contextmanager
+    def keep() -> Generator[None]:
+        seen.append("keep")
+        yield
+        seen.append("let go")
+
+    def held(*given: Any) -> DoneEpoch | None:
+        seen.append("hold")
+        return hold(*given)
+
+    def brought(*given: Any) -> None:
+        seen.append("bring")
+        bring_parts(*given)
+
+    monkeypatch.setattr(savepoint_take, "hold", held)
+    monkeypatch.setattr(savepoint_take, "bring_parts", brought)
+    take(replace(World(tmp_path).running(), keep_input=keep), "one", tmp_path / "saved")
+    assert seen == ["keep", "hold", "bring", "let go"]
 
 
 def test_it_goes_through_an_archive(tmp_path: Path):

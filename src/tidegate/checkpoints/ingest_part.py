@@ -83,7 +83,8 @@ def bring_part_from(
     log: Folder, begin: IngestPosition, into: Path, where: str, go_on: Callable[[], None] = lambda: None
 ) -> None:
     """Write the part of one log in pieces after `begin` as segments into the new folder `into`. Nothing holds the
-    pieces: a trim leaves more done epochs than come while these few are read, else this raises INGEST_LOST.
+    pieces: the process that trims the log is this one, and does not do so meanwhile. If it has lost the log to another
+    process, which may trim it, this raises INGEST_LOST.
     """
     found = standing_log(log)
     if found is None:

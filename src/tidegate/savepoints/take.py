@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -68,7 +68,7 @@ class RunningJob:
     `reach`: called after each step. `write_table`: None if no Spark runs that could write tables. `is_drained`: the job
     was drained, and the savepoint is to hold this end. `runs_on`: copy one file after the other, because the epochs
     need the cores. `end_input`: called after every query has ended, before the last savepoint; then its sources accept
-    no more input.
+    no more input. `keep_input`: while the files are collected, its sources remove no input that the savepoint needs.
     """
 
     folder: Folder
@@ -79,6 +79,7 @@ class RunningJob:
     is_drained: bool = False
     runs_on: bool = False
     end_input: Callable[[], None] = lambda: None
+    keep_input: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 def take(
@@ -193,7 +194,8 @@ def put_together(
 ) -> SavepointRecord:
     """Write everything of the savepoint except its name, durably."""
     check_form(job, form)
-    queries = _held(job, held, copying)
+    with job.keep_input():
+        queries = _held(job, held, copying)
     job.reach("held")
     if form is SavepointFormat.NATIVE:
         files = _copied(held, partial, copying, lambda _name: True, one_by_one=job.runs_on)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache, partial
 
 from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ from tidegate.spark.job_plan import DeclaredJob
 from tidegate.spark.opens import Opens
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restoring import JobRestore
-from tidegate.spark.sources.opened import end_input, grounds_of, open_sources, verify_read
+from tidegate.spark.sources.opened import end_input, grounds_of, keep_input, open_sources, verify_read
 from tidegate.spark.sources.source import Monitor, SourceUse
 from tidegate.spark.state.backend import newest_offsets
 from tidegate.spark.supervised import start_moves
@@ -66,6 +66,10 @@ class JobSources:
     def end_input(self) -> None:
         """Every query has ended: the sources accept no more input."""
         end_input(self._opened.values())
+
+    def keep_input(self) -> AbstractContextManager[None]:
+        """A savepoint collects its files: no source removes a row that it needs."""
+        return keep_input(self._opened.values())
 
     def compare(self, plan: QueryPlan, uid: str, position: str) -> None:
         """Raise if this source is not the one in which the query has reached this position."""

@@ -332,5 +332,6 @@ def _savepoints(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> Savepoi
         [RunningQuery(each.query, each.folder, epochs_kept(each.conf)) for each in plan.queries],
         write_table=partial(write_table, job.session),
         end_input=sources.end_input,
+        keep_input=sources.keep_input,
     )
     return SavepointTaker(running, job.settings.savepoints_dir)

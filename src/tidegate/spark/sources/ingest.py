@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -120,6 +121,9 @@ class OpenedIngest(OpenedSource, Companion):
     def end_input(self) -> None:
         self._feed.close()
 
+    def keep_input(self) -> AbstractContextManager[None]:
+        return self._kept.all()
+
     def close(self) -> None:
         self._feed.close()
         self._log.close()
@@ -164,12 +168,15 @@ class JudgedIngest(OpenedSource):
 class KeptInput:
     """The end positions of the newest done epochs of every reader. Rows before all of them are not needed any more.
 
-    For each reader counting begins at the start: until it has done enough epochs in this run, no row is removed.
+    For each reader counting begins at the start: until it has done enough epochs in this run, no row is removed. While
+    a savepoint collects its files, none is: it needs the rows behind the newest done epochs. A removal that had begun
+    before that stops before these.
     """
 
     def __init__(self, readers: frozenset[str], epochs: int) -> None:
         self._ends = {reader: deque[IngestPosition](maxlen=epochs) for reader in readers}
         self._epochs = epochs
+        self._savepoints = 0
         self._lock = Lock()
 
     def done(self, reader: str, end: IngestPosition) -> IngestPosition | None:
@@ -179,9 +186,20 @@ class KeptInput:
         """
         with self._lock:
             self._ends[reader].append(end)
-            if any(len(ends) < self._epochs for ends in self._ends.values()):
+            if self._savepoints or any(len(ends) < self._epochs for ends in self._ends.values()):
                 return None
             return min((ends[0] for ends in self._ends.values()), key=lambda position: position.offset)
+
+    @contextmanager
+    def all(self) -> Generator[None]:
+        """In this context no row is removed."""
+        with self._lock:
+            self._savepoints += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._savepoints -= 1
 
 
 class Trimmer:

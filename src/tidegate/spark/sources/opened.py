@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -101,3 +101,12 @@ def end_input(sources: Iterable[OpenedSource]) -> None:
     """Stop taking in new rows. Called when every query has ended."""
     for source in sources:
         source.end_input()
+
+
+@contextmanager
+def keep_input(sources: Iterable[OpenedSource]) -> Generator[None]:
+    """A savepoint collects its files: no source removes a row that it needs."""
+    with ExitStack() as stack:
+        for source in sources:
+            stack.enter_context(source.keep_input())
+        yield

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
@@ -124,6 +125,10 @@ class OpenedSource(ABC):
 
     def end_input(self) -> None:
         """Stop taking in new rows. Called when every query has ended."""
+
+    def keep_input(self) -> AbstractContextManager[None]:
+        """While a savepoint collects its files, no row behind the newest done epoch is removed."""
+        return nullcontext()
 
     def close(self) -> None:
         """Close the source. Called when the job has ended or has failed to start; its locks are still held."""

@@ -7,8 +7,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 from unittest import mock
 
+from tidegate.disk.blocks import Readable, read_blocks
 from tidegate.storages import checkpoints, journals, opening
-from tidegate.storages.checkpoint_files import CheckpointFile, is_temporary
+from tidegate.storages.checkpoint_files import CheckpointFile, Measured, is_temporary
 from tidegate.storages.schemes import Folder, Scheme
 from tidegate.storages.storage import Names
 from tidegate.testing.memory_journal import JournalFiles, MemoryJournal
@@ -103,6 +104,12 @@ class WorldFiles:
 
     def write(self, name: str, data: bytes) -> None:
         self._storage.replace(name, data)
+
+    def create(self, name: str, source: Readable, passed: Callable[[int], object]) -> Measured:
+        blocks: list[bytes] = []
+        found = Measured(*read_blocks(source, lambda block: blocks.append(bytes(block))))
+        self._storage.replace(name, b"".join(blocks))
+        return found
 
     def sync(self) -> list[str]:
         return []

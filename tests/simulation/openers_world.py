@@ -12,7 +12,7 @@ import random
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, cast
@@ -184,7 +184,9 @@ class Target:
 
 
 class World:
-    """One seed."""
+    """One seed. `often`: how often each kind of process is drawn."""
+
+    often: ClassVar[tuple[int, ...]] = (5, 3, 2)
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -192,7 +194,8 @@ class World:
         self.targets = {uid: Target(self) for uid in UIDS}
         self.processes: list[Process] = []
         self.current: Process | None = None
-        self.fresh: set[int] = set()
+        self.begins: dict[tuple[int, str], int] = {}
+        """The first epoch of each query in a generation that does not continue the one before."""
         self.forgotten: set[str] = set()
         self.figures: Counter[str] = Counter()
         self._ids = map("{:08x}".format, range(1, 1000))
@@ -215,11 +218,14 @@ class World:
 
     # --- the processes --------------------------------------------------------------------------------------
 
+    def acts(self) -> Mapping[str, Callable[[Process], None]]:
+        """What a process does, by name; `often` has as many numbers."""
+        return {"start": self.start, "fresh": self.start_fresh, "forget": self.forget}
+
     def _begin(self) -> None:
-        name, act = self.rng.choices(
-            [("start", self.start), ("fresh", self.start_fresh), ("forget", self.forget)], _OFTEN
-        )[0]
-        process = Process(self, name, act)
+        acts = self.acts()
+        name = self.rng.choices(list(acts), self.often)[0]
+        process = Process(self, name, acts[name])
         self.processes.append(process)
         if self.rng.random() < 0.35:
             process.go_on(_FOR_EVER)
@@ -234,25 +240,25 @@ class World:
 
     def start(self, process: Process) -> None:
         """As `spark.starting` does it."""
-        record = self._locked()
+        record = self.locked()
         if record is None:
             record = JobRecord(name="job", job_id=next(self._ids), generation=fresh.first_generation(FOLDER))
-        self._go_on_with(process, record)
+        self.go_on_with(process, record)
 
     def start_fresh(self, process: Process) -> None:
-        found, wish = self._locked(), fresh.Fresh(f"of {process.number}")
+        found, wish = self.locked(), fresh.Fresh(f"of {process.number}")
         target = fresh_start.fresh_target(wish, FOLDER, "job", found, Level.EXACTLY_ONCE)
         if target is None:
             raise RuntimeError("an id of its own was used before")
-        plans = self._plan(target).queries
+        plans = self.plan(target).queries
 
         def reach(step: str) -> None:
             if step == "restore.recorded":
-                self.fresh.add(target.generation)
+                self.begins |= {(target.generation, uid): 0 for uid in UIDS}
             process.reach(step)
 
-        fresh_start.carry_out(wish, target, found, FOLDER, plans, _SETTINGS, reach)
-        self._go_on_with(process, target)
+        fresh_start.carry_out(wish, target, found, FOLDER, plans, SETTINGS, reach)
+        self.go_on_with(process, target)
 
     def forget(self, _process: Process) -> None:
         found = standing(FOLDER)
@@ -263,20 +269,20 @@ class World:
             retention.delete_checkpoints(FOLDER, found.job_id, self._clear_sinks, UIDS)
             self.figures["forgotten"] += 1
 
-    def _locked(self) -> JobRecord | None:
+    def locked(self) -> JobRecord | None:
         retention.go_on_deleting(FOLDER, self._clear_sinks, UIDS)
         settled.settle(FOLDER)
         return standing(FOLDER)
 
-    def _go_on_with(self, process: Process, record: JobRecord) -> None:
+    def go_on_with(self, process: Process, record: JobRecord) -> None:
         if continued.is_sealed(FOLDER, record):
-            record = continuing.leave_sealed(record, self._plan(record), process.reach)
+            record = continuing.leave_sealed(record, self.plan(record), process.reach)
             self.figures["continued"] += 1
         settled.demand_starts(FOLDER, record)
         begin_job(FOLDER, record)
         demand_standing(FOLDER, record, record)
         for uid in UIDS:
-            self._run_query(self._query(record, uid), process)
+            self._run_query(self.query(record, uid), process)
 
     def _run_query(self, query: Query, process: Process) -> None:
         folder = generation_folder(FOLDER / QUERIES / query.uid, query.generation)
@@ -295,11 +301,11 @@ class World:
             runner.run(finish_epoch(query, run, epoch))
         for epoch in range(first, first + self.rng.randint(1, 2)):
             process.reach("epoch")
-            if epoch > 0 and storage.read(_state(epoch - 1)) is None:
+            if epoch > 0 and storage.read(state_file(epoch - 1)) is None:
                 raise TidegateError(Code.STATE_DAMAGED, expected="state", found="none", where=f"{query}, {epoch - 1}")
             offsets = b'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"logOffset":%d}' % epoch
             storage.put_if_absent(entry(OFFSETS, epoch), offsets)
-            storage.replace(_state(epoch), b"%d" % epoch)
+            storage.replace(state_file(epoch), b"%d" % epoch)
             prepared = _prepared(query, run, epoch, offsets)
             self.targets[query.uid].staged.add(prepared.committables[0].attempt)
             runner.run(stop_if_superseded(query, run))
@@ -311,7 +317,7 @@ class World:
         for target in self.targets.values():
             target.forget(job_id)
 
-    def _query(self, record: JobRecord, uid: str) -> Query:
+    def query(self, record: JobRecord, uid: str) -> Query:
         return Query(
             job="job",
             job_id=record.job_id,
@@ -323,9 +329,9 @@ class World:
             may_repeat=goes_back(FOLDER, record, uid),
         )
 
-    def _plan(self, record: JobRecord) -> Any:
-        queries = [SimpleNamespace(query=self._query(record, uid), sinks={SINK: self.targets[uid]}) for uid in UIDS]
-        return SimpleNamespace(record=record, folder=FOLDER, settings=_SETTINGS, queries=queries)
+    def plan(self, record: JobRecord) -> Any:
+        queries = [SimpleNamespace(query=self.query(record, uid), sinks={SINK: self.targets[uid]}) for uid in UIDS]
+        return SimpleNamespace(record=record, folder=FOLDER, settings=SETTINGS, queries=queries)
 
     # --- what must hold -------------------------------------------------------------------------------------
 
@@ -362,13 +368,18 @@ class World:
             if others:
                 yield f"{uid}: rows of generations that never counted: {others}"
             for job in jobs:
-                yield from (f"{uid}: {each}" for each in self._timeline(job, target))
+                yield from (f"{uid}: {each}" for each in self._timeline(job, uid, target))
 
-    def _timeline(self, job: JobRecord, target: Target) -> Iterator[str]:
-        """Every epoch of every generation once, in its order, from where the generation before has ended."""
+    def _timeline(self, job: JobRecord, uid: str, target: Target) -> Iterator[str]:
+        """Every epoch of every generation once, in its order, from where the generation before has ended. No row of a
+        generation becomes visible behind one of the next.
+        """
+        order = [generation for job_id, generation, _ in target.shown if job_id == job.job_id]
+        if order != sorted(order):
+            yield f"rows became visible in the order of these generations: {order}"
         due = 0
         for generation in self._chain(job):
-            due = 0 if generation in self.fresh else due
+            due = self.begins.get((generation, uid), due)
             shown = [epoch for *at, epoch in target.shown if at == [job.job_id, generation]]
             if shown != list(range(due, due + len(shown))):
                 yield f"generation {generation} shows epochs {shown}, and begins at {due}"
@@ -388,12 +399,11 @@ class World:
         return found
 
 
-_OFTEN: Final = (5, 3, 2)
 _FOR_EVER: Final = 1 << 30
-_SETTINGS: Final = Settings()
+SETTINGS: Final = Settings()
 
 
-def _state(epoch: int) -> str:
+def state_file(epoch: int) -> str:
     return f"spark/state/0/0/{epoch + 1}.zip"
 
 

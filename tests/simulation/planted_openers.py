@@ -1,4 +1,4 @@
-"""The rules of openers and of `forget` off a disk, each broken on purpose: the world of openers sees it.
+"""The rules of openers, restores and `forget` off a disk, each broken on purpose: the world of openers sees it.
 
 `python -m tests.simulation.planted_openers` tries them all.
 """
@@ -14,11 +14,14 @@ from types import ModuleType
 from typing import Any, Final
 from unittest import mock
 
+from tests.simulation import restores_world
 from tests.simulation.openers_world import World
+from tests.simulation.restores_world import WorldWithRestores
 from tidegate.checkpoints import retention, succession
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DECIDED
 from tidegate.savepoints import continued, fresh, restore, settled
+from tidegate.spark.given_up import GivenUp
 from tidegate.storages.storage import Storage
 
 _SEARCHED: Final = 1000
@@ -26,13 +29,14 @@ _SEARCHED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class PlantedOpener:
-    """A broken rule: these names of these modules have another value. `near`: just below a bad seed."""
+    """A broken rule: these names of these modules have another value. `near`: just below a bad seed of `world`."""
 
     rule: str
     near: int
     wrong: Mapping[tuple[ModuleType, str], Callable[..., Any]] = field(
         default_factory=dict[tuple[ModuleType, str], Callable[..., Any]]
     )
+    world: type[World] = World
 
 
 def try_planted(bug: PlantedOpener, *, first: int, seeds: int) -> str:
@@ -41,7 +45,7 @@ def try_planted(bug: PlantedOpener, *, first: int, seeds: int) -> str:
         for (module, name), wrong in bug.wrong.items():
             stack.enter_context(mock.patch.object(module, name, wrong))
         for seed in range(first, first + seeds):
-            if found := World(seed).run():
+            if found := bug.world(seed).run():
                 return f"seed {seed}: {found[0].splitlines()[0]}"
     return ""
 
@@ -61,6 +65,11 @@ def _whoever_was_faster(*given: Any) -> None:
         succession.open_next(*given)
 
 
+class _NoSeal(GivenUp):
+    def seal(self, *_given: object) -> bool:
+        return False
+
+
 _CLEAR_GENERATION = retention._clear_generation  # pyright: ignore[reportPrivateUsage]
 _OPENERS = (succession, fresh, continued)
 
@@ -78,6 +87,15 @@ PLANTED_OPENERS: Final = (
     PlantedOpener("a forgotten generation is sealed", 10, {(retention, "_seal"): _nothing}),
     PlantedOpener("decisions of a forgotten job stay", 3001, {(retention, "_clear_generation"): _with_its_decisions}),
     PlantedOpener("a job begins when the last one is cleared", 1030, {(succession, "job_to_clear"): _nothing}),
+    PlantedOpener("a restore has a number of its own", 105, {(restore, "reserve"): _nothing}, WorldWithRestores),
+    PlantedOpener("a restored generation has its files", 2, {(restore, "bring"): lambda *_: []}, WorldWithRestores),
+    PlantedOpener("a restore seals what it replaces", 34, {(restores_world, "GivenUp"): _NoSeal}, WorldWithRestores),
+    PlantedOpener(
+        "a restore that is given up never counts", 30, {(restore, "end_preparation"): _nothing}, WorldWithRestores
+    ),
+    PlantedOpener(
+        "one restore follows a generation", 546, {(restore, "open_next"): _whoever_was_faster}, WorldWithRestores
+    ),
 )
 
 

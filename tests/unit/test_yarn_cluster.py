@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tidegate.cli import cluster_run
+from tidegate.cli.cluster_run import run_in_cluster
+from tidegate.cli.common import Printed
 from tidegate.settings.reading import read_settings
 from tidegate.submit import in_cluster, yarn_cluster
 from tidegate.submit.submission import Submission
@@ -36,7 +43,7 @@ def test_the_driver_is_told_what_the_command_was_and_no_command_line_shows_it(tm
         "YARN writes variables into a script that it keeps"
     )
     assert (given["spark.yarn.queue"], given["spark.yarn.submit.waitAppCompletion"]) == ("night", "false")
-    command = command_of(YARN, tmp_path / "spark.conf", ["programs/words.py", "--since", "2024"])
+    command = command_of(YARN, "spark.conf", ["programs/words.py", "--since", "2024"])
     assert not any("secret" in word for word in command)
     assert command[-4:] == [in_cluster.__file__, "words.py", "--since", "2024"]
     assert command[command.index("--files") + 1] == "programs/words.py"
@@ -56,6 +63,35 @@ def test_the_driver_is_told_what_the_command_was_and_no_command_line_shows_it(tm
     assert (arguments, name) == (["words.py", "--since"], "__main__")
     assert (seen["TIDEGATE_OVERRIDES"], seen["XDG_STATE_HOME"]) == ('["a=$b \\"c\\""]', str(tmp_path))
     assert "TIDEGATE_TOLD" not in seen
+
+
+def test_the_settings_file_of_this_machine_goes_with_the_program() -> None:
+    """In the driver's folder it has the usual name. That none is to be read is told."""
+    command = command_of(YARN, "/dev/fd/7", ["words.py"], "/etc/tidegate/night.toml")
+    assert command[command.index("--files") + 1] == "words.py,/etc/tidegate/night.toml#tidegate.toml"
+    for named, told in (("/etc/tidegate/night.toml", None), ("", "")):
+        given = settings_of(YARN, read_settings({}, {}), {"TIDEGATE_CONFIG": named}, waits=False)
+        seen = json.loads(base64.b64decode(given["spark.yarn.appMasterEnv.TIDEGATE_TOLD"]))
+        assert seen.get("TIDEGATE_CONFIG") == told
+
+
+def test_a_killed_submission_leaves_no_file_with_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `spark-submit` reads has no name on the disk."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "submit").write_text('#!/bin/sh\ncat "$8"\nls -A $(dirname $0)\n')
+    (tmp_path / "submit").chmod(0o755)
+    monkeypatch.setattr(yarn_cluster, "_spark_submit", lambda: [str(tmp_path / "submit")])
+    seen: list[str] = []
+
+    def heard(lines: Iterator[str]) -> Iterator[ApplicationNews]:
+        seen.extend(lines)
+        return iter(())
+
+    monkeypatch.setattr(cluster_run, "news_in", heard)
+    environment = {"TIDEGATE_CONFIG": "", "PATH": os.environ["PATH"]}
+    run_in_cluster(YARN, ["words.py"], read_settings({}, {}), environment, Printed.TEXT, waits=False)
+    assert seen[-1] == "submit\n"
+    assert any(line.startswith("spark.yarn.queue night") for line in seen)
 
 
 def test_the_jars_of_s3_go_with_a_program_whose_checkpoints_are_there(monkeypatch: pytest.MonkeyPatch) -> None:

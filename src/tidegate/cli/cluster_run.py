@@ -6,13 +6,13 @@ import subprocess
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import typer
 
 from tidegate.cli.common import Printed, print_json
 from tidegate.cli.exits import Exit
 from tidegate.settings.config import Settings
+from tidegate.settings.found import read_settings_file
 from tidegate.submit.submission import Submission
 from tidegate.submit.yarn_cluster import ApplicationNews, command_of, environment_of, news_in, settings_of
 
@@ -33,20 +33,30 @@ def run_in_cluster(
 
     `waits`: until the application has ended. Otherwise until YARN has taken it.
     """
-    with tempfile.TemporaryDirectory(prefix="tidegate-submit-") as folder:
-        file = Path(folder, "spark.conf")
-        file.touch(mode=0o600)
+    settings_file = read_settings_file(environment)
+    with tempfile.TemporaryFile() as file:  # it has no name, so nothing of it stays if this process is killed
         given = settings_of(submission, settings, environment, waits=waits)
-        file.write_text("".join(f"{name} {_escaped(value)}\n" for name, value in given.items()), encoding="utf-8")
-        command = command_of(submission, file, program)
-        return _followed(command, environment_of(submission, environment), shown, waits=waits)
+        file.write("".join(f"{name} {_escaped(value)}\n" for name, value in given.items()).encode())
+        file.flush()
+        properties = f"/dev/fd/{file.fileno()}"
+        command = command_of(submission, properties, program, "" if settings_file is None else settings_file.path)
+        return _followed(command, environment_of(submission, environment), shown, file.fileno(), waits=waits)
 
 
-def _followed(command: Sequence[str], environment: Mapping[str, str], shown: Printed, *, waits: bool) -> int:
+def _followed(
+    command: Sequence[str], environment: Mapping[str, str], shown: Printed, properties: int, *, waits: bool
+) -> int:
+    """`properties`: the descriptor of the open file with Spark's settings, which the command names."""
     lines: deque[str] = deque(maxlen=_SHOWN_LINES)
     application = final = ""
     with subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        pass_fds=[properties],
     ) as submitting:
         for news in news_in(_remembered(submitting.stdout or (), lines)):
             application, final = news.application or application, news.final or final

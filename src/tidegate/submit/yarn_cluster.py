@@ -14,6 +14,8 @@ from pathlib import Path
 from tidegate.machine.s3a import s3a_jars
 from tidegate.machine.spark_home import spark_home
 from tidegate.settings.config import Settings
+from tidegate.settings.found import FILE
+from tidegate.settings.given import CONFIG_VARIABLE
 from tidegate.settings.kinds import RestartStrategy
 from tidegate.storages.schemes import Folder, Scheme
 from tidegate.submit.executor_environment import PLACES, executor_settings
@@ -42,13 +44,16 @@ class ApplicationNews:
 def settings_of(
     submission: Submission, settings: Settings, environment: Mapping[str, str], *, waits: bool
 ) -> dict[str, str]:
-    """Spark's settings for the application, which Spark reads from a file: no other process sees them.
+    """Spark's settings for the application, which Spark reads from a file: no command line has them. (Spark's page of
+    the application shows them, without those that it takes for secrets.)
 
-    `environment`: that of the driver; it gets the variables of the storages, and those of tidegate. `waits`: True if
-    the command ends with the application.
+    `environment`: that of the driver; it gets the variables of the storages, and those of tidegate. The settings file
+    goes with the program (`command_of`), so its place on this machine is left out. `waits`: True if the command ends
+    with the application.
     """
     conf = {name: value for name, _, value in (setting.partition("=") for setting in submission.conf)}
-    told = {name: value for name, value in environment.items() if name.startswith(_OF_TIDEGATE)}
+    own = {name: value for name, value in environment.items() if name.startswith(_OF_TIDEGATE)}
+    told = {name: value for name, value in own.items() if name != CONFIG_VARIABLE or not value}
     variables = {name: environment[name] for name in PLACES if environment.get(name)}
     return {
         **executor_settings(environment, Master.YARN),
@@ -87,13 +92,18 @@ def attempts_of(settings: Settings) -> dict[str, str]:
             return {"spark.yarn.am.attemptFailuresValidityInterval": "1h"}
 
 
-def command_of(submission: Submission, properties: Path, program: Sequence[str]) -> list[str]:
-    """The command that submits the program: its file goes with it, its modules go by `spark.submit.pyFiles`."""
+def command_of(submission: Submission, properties: str, program: Sequence[str], settings_file: str = "") -> list[str]:
+    """The command that submits the program: its file goes with it, its modules go by `spark.submit.pyFiles`.
+
+    `properties`: the file with Spark's settings. `settings_file`: that of tidegate; the driver finds it in its folder,
+    under the usual name. Empty if there is none.
+    """
     app, *arguments = program
+    files = ",".join([app, *([f"{settings_file}#{FILE}"] if settings_file else [])])
     archives = ["--archives", submission.archives] if submission.archives else []
     where = ["--master", submission.master, "--deploy-mode", "cluster", "--name", Path(app).stem]
-    known = ["--properties-file", str(properties), "--load-spark-defaults"]
-    return [*_spark_submit(), *where, *known, *archives, "--files", app, str(_FIRST_FILE), Path(app).name, *arguments]
+    known = ["--properties-file", properties, "--load-spark-defaults"]
+    return [*_spark_submit(), *where, *known, *archives, "--files", files, str(_FIRST_FILE), Path(app).name, *arguments]
 
 
 def environment_of(submission: Submission, environment: Mapping[str, str]) -> dict[str, str]:

@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.storages.test_remote_jobs import LEASE, LONG_LEASE, PAUSED_BEFORE, PROGRAM, is_exact, write_input
-from tests.support.driver import Driver
+from tests.support.driver import LOST, Driver
 from tests.support.hdfs import HdfsServer
 from tests.support.machines import Machines
 
 pytestmark = [pytest.mark.more, pytest.mark.timeout(400)]
-
-LOST = ("TG-LEASE-LOST", "TG-DRIVER-ALIVE", "TG-RUN-")
-"""What the loser's screen says."""
 
 
 @pytest.fixture

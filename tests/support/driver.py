@@ -16,6 +16,9 @@ from tests.support.machines import Machine
 
 HOLD_SECONDS = 120.0
 
+LOST = ("TG-LEASE-LOST", "TG-DRIVER-ALIVE", "TG-RUN-")
+"""How the codes of a driver begin that ends because it has a successor."""
+
 PYTHON_PATH = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
 """By which a program that is started by its path finds the tests' own modules."""
 

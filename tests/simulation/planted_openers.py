@@ -20,6 +20,7 @@ from tests.simulation.restores_world import WorldWithRestores
 from tidegate.checkpoints import retention, succession
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DECIDED
+from tidegate.core.levels import Level
 from tidegate.savepoints import continued, fresh, restore, settled
 from tidegate.spark.given_up import GivenUp
 from tidegate.storages.storage import Storage
@@ -66,7 +67,7 @@ def _whoever_was_faster(*given: Any) -> None:
 
 
 class _NoSeal(GivenUp):
-    def seal(self, *_given: object) -> bool:
+    def seal(self, level: Level, patience_seconds: float, reach: Callable[[str], None]) -> bool:
         return False
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, setting, wait_until_finished
 from tests.integration.test_restore import event, everything, run_from, saved
 from tests.integration.test_state_change import KINDS, every_kind
-from tidegate import FileSink, Job
+from tidegate import FileSink, Job, read_savepoint
 from tidegate.core.records import SavedFile, SavedQuery, SavepointRecord, StatefulOperator, encode
 from tidegate.savepoints.folder import MANIFEST, open_savepoint, verify
 from tidegate.settings.kinds import Backend
-from tidegate.spark.query_conf import FORMAT_KEY, STORES
+from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
+from tidegate.spark.state.rows import count_state
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 ROWS_ARE_TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
@@ -69,6 +73,33 @@ def test_a_savepoint_says_how_many_rows_of_state_each_operator_has(place: Place,
     place.write(event("01", "wind1"), event("02", "sea1"), event("02", "sea1"))
     path = saved(place, three_operators(place, backend), epoch=1)
     assert rows_of(place, path) == {"counts": {"0": 4}, "once": {"0": 5}, "pairs": {"0": 5}}
+
+
+def test_state_is_counted_on_this_disk_and_elsewhere_whatever_file_system_is_the_default(place: Place):
+    """On YARN a path without a scheme is one of HDFS, and tasks do not reach the disk of the driver."""
+    place.write(event("01", "sea1"), event("02", "wind2"), event("03", "sand"))
+    path = saved(place, three_operators(place))
+    query = next(each for each in open_savepoint(path).record.queries if each.done.query == "counts")
+    spark, store = path / "queries" / "counts" / "spark", STORES[Backend.ROCKSDB]
+    conf = {PROVIDER_KEY: store.provider, FORMAT_KEY: store.checkpoint_format}
+    with default_file_system(place.spark, "hdfs://127.0.0.1:1"):
+        assert count_state(place.spark, spark, query, conf, lambda _: None) == {"operator 0 (stateStoreSave)": 3}
+        gone = path / "no-folder-here"
+        found = count_state(place.spark, gone, query, conf, lambda _: None, f"file:{spark}")
+        assert found == {"operator 0 (stateStoreSave)": 3}
+        assert read_savepoint(path).state("counts", spark=place.spark).count() == 3
+
+
+@contextmanager
+def default_file_system(session: SparkSession, uri: str) -> Iterator[None]:
+    java: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+    hadoop = java.hadoopConfiguration()
+    before = hadoop.get("fs.defaultFS")
+    hadoop.set("fs.defaultFS", uri)
+    try:
+        yield
+    finally:
+        hadoop.set("fs.defaultFS", before)
 
 
 @pytest.mark.more

@@ -38,11 +38,13 @@ from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.refusals import not_restored
 from tidegate.spark.restore_judged import given_up_by, unopposed
 from tidegate.spark.restoring import JobRestore
+from tidegate.spark.session import is_local
 from tidegate.spark.state.empty import begin_empty
 from tidegate.spark.state.plan import describe_new
 from tidegate.spark.state.rewrite import begin_operators, rewrite_state
 from tidegate.spark.state.rows import count_state, count_tables, expected_state, recorded_tables
 from tidegate.spark.supervised import tell_start
+from tidegate.storages.schemes import Folder
 
 
 def carry_out(restore: JobRestore, plan: JobPlan, reach: Callable[[str], None]) -> None:
@@ -147,19 +149,24 @@ class _Carried:
         if change is None and tables is not None and form is not None and query.make_empty is None:
             change = StateChange(form, form)
         if change is not None:
-            final = (
-                generation_folder(self.restore.job_folder / QUERIES / query.uid, self.restore.target.generation)
-                / "spark"
-            ).for_spark()
+            final = self._final(query.uid).for_spark()
             rewrite_state(session, plan.conf, checkpoint, final, query.saved, change, tell_start, tables)
         form = form if change is None else change.after
         if match is not None and match.new and form is not None:
             describe_new(session, plan, offsets_of(checkpoint, query.epoch), match.new, checkpoint)
             begin_operators(session, plan.conf, checkpoint, query.saved, match.new, form, tell_start)
 
+    def _final(self, uid: str) -> Folder:
+        """The place of a query's checkpoint in the new generation. Off a disk its files are there before it counts."""
+        return generation_folder(self.restore.job_folder / QUERIES / uid, self.restore.target.generation) / "spark"
+
+    def _for_tasks(self, place: Folder | None) -> str:
+        """The URI of files of which this machine has a copy; empty if tasks can read the copy."""
+        return "" if place is None or is_local(self.plan.session) else place.for_spark()
+
     def _state_compared(self, checkpoints: Mapping[str, Path]) -> Mapping[str, Mapping[str, int]]:
         """The number of rows of state, by query and operator. Raises if a number differs from that in the savepoint."""
-        found, session = self.found, self.plan.session
+        found, session, savepoint = self.found, self.plan.session, self.restore.savepoint
         counted: dict[str, Mapping[str, int]] = {}
         for plan in self.plan.queries:
             saved = found.matched.get(plan.query.uid)
@@ -167,19 +174,21 @@ class _Carried:
                 continue
             match = found.operators.get(plan.query.uid)
             tables = self._tables(saved, match)
+            brought = self._for_tasks(None if self.aside is None else self._final(plan.query.uid))
             if tables is not None:
                 from tidegate.savepoints.canonical import count_rows  # imports that no other start needs
 
                 wanted = {**count_rows(tables, saved), **recorded_tables(saved)}
-                rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start)
+                rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start, brought)
             else:
-                before = self.restore.savepoint.folder / QUERIES / saved.done.query / "spark"
-                change = found.rewritten.get(plan.query.uid)
+                name = f"{QUERIES}/{saved.done.query}/spark"
+                at = self._for_tasks(None if savepoint.place is None else savepoint.place / name)
+                conf = _conf_before(plan.conf, found.rewritten.get(plan.query.uid))
                 numbers = {} if match is None else match.numbers
-                wanted = expected_state(session, before, saved, _conf_before(plan.conf, change), tell_start, numbers)
-                rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start)
+                wanted = expected_state(session, savepoint.folder / name, saved, conf, tell_start, numbers, at)
+                rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start, brought)
             if rows != wanted:
-                whole = f"`tidegate savepoint verify {self.restore.savepoint.folder}` tells whether it is whole"
+                whole = f"`tidegate savepoint verify {savepoint.folder}` tells whether it is whole"
                 other = f"{whole}; if so restore another one (`tidegate savepoint ls DIR`)"
                 raise not_restored(f"rows of state: {wanted}", f"{rows}", str(plan.query), other)
             counted[plan.query.uid] = rows

@@ -36,7 +36,7 @@ def read_native(session: SparkSession, checkpoint: Path, saved: SavedQuery, tabl
     own = session_with(session, {FORMAT_KEY: _FORMS[saved.backend], FILE_MANAGER_KEY: _QUICK})
     try:
         with _active(own):
-            return own.read.format("statestore").options(**options).load(str(checkpoint))
+            return own.read.format("statestore").options(**options).load(f"file:{checkpoint}")
     except (PySparkException, Py4JError) as error:
         raise _unreadable(f"{table} as Spark has written it", first_line(error), checkpoint) from None
 

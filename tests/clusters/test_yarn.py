@@ -46,7 +46,7 @@ def test_a_job_on_yarn_is_exact_when_its_driver_is_killed(
     with Driver(COMMAND, *run, log=log) as driver:
         assert driver.wait() == 0, f"{driver.tail()}\n{yarn.logs()}"
     newest = max(each["id"] for each in yarn.applications())
-    assert operate.open(checkpoints, "cluster").runs_on_yarn(newest)
+    assert operate.open_anywhere(tmp_path, "cluster", newest).folder == f"{checkpoints}/cluster"
     is_exact(broker, copies, counts)
     files = hdfs_native.Client(yarn.hdfs.uri).list_status(f"/{tmp_path.name}", recursive=True)
     assert {each.owner for each in files} == {"flink"}
@@ -81,7 +81,7 @@ def test_a_driver_inside_yarn_that_is_killed_is_started_again_by_yarn(
 def test_a_job_inside_yarn_is_left_alone_and_stopped_by_its_application(
     yarn: YarnServer, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command that submits it ends at once. The others find the job by its folder on HDFS."""
+    """The command that submits it ends at once. The others find the job by its folder, or by its application."""
     for name, value in yarn.environment.items():
         monkeypatch.setenv(name, value)
     topics = [make_topic(broker.servers, 2) for _ in range(3)]
@@ -95,7 +95,7 @@ def test_a_job_inside_yarn_is_left_alone_and_stopped_by_its_application(
     client = operate.open(checkpoints, job.job_id)
     wait_until(lambda: [each.finished for each in client.info().queries] == [LAST_EPOCH] * 2, yarn)
     assert f"spark    {application}" in tidegate("info", job.job_id, "--dir", checkpoints)
-    tidegate("stop", job.job_id, "-yid", application, "--dir", checkpoints)
+    tidegate("stop", job.job_id, "-yid", application)
     assert states(checkpoints) == [State.STOPPED]
     wait_until(
         lambda: [each["state"] for each in yarn.applications() if each["id"] == application] == ["FINISHED"], yarn

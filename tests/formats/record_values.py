@@ -20,6 +20,7 @@ from tidegate.core.records import (
     JobEnded,
     JobRecord,
     JournalRef,
+    NotedFolder,
     OperatorFingerprint,
     OperatorsAccepted,
     Overdue,
@@ -126,6 +127,7 @@ RECORDS = (
         at="2026-01-02T03:04:05+00:00",
     ),
     FolderToken(token="0f1e2d3c4b5a69788796a5b4c3d2e1f0"),
+    NotedFolder(folder="hdfs://namenode:8020/jobs"),
     Drain(job_id="0f1e2d3c", since="2026-01-02T03:04:05+00:00", ended="2026-01-02T03:04:06+00:00"),
     SavepointRecord(
         id="before-the-upgrade",

@@ -123,6 +123,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     },
     "closing": {"job_id": "0f1e2d3c", "since": "2026-01-02T03:04:05+00:00"},
     "drain": {"job_id": "0f1e2d3c", "since": "2026-01-02T03:04:05+00:00", "ended": "2026-01-02T03:04:06+00:00"},
+    "noted-folder": {"folder": "hdfs://namenode:8020/jobs"},
     "savepoint": {
         "id": "before-the-upgrade",
         "format": "native",

@@ -74,6 +74,9 @@ def _followed(
 def _show(application: str, news: ApplicationNews) -> None:
     said = f"ended: {news.final}" if news.final else news.state or "submitted"
     typer.echo(f"{application}: {said}", err=True)
+    if said == "submitted":
+        typer.echo(f"  what it prints: yarn logs -applicationId {application}", err=True)
+        typer.echo(f"  its jobs: tidegate list -yid {application}", err=True)
 
 
 def _remembered(output: Iterable[str], lines: deque[str]) -> Iterator[str]:

@@ -44,7 +44,7 @@ Application = Annotated[
         "--yarnapplicationId",
         "-yid",
         metavar="APP",
-        help="The application of YARN that the job must run in: another one is refused.",
+        help="The application of YARN that the job runs in: another one is refused. No --dir is needed.",
     ),
 ]
 """The option of the commands that ask a job for something, as in Flink."""
@@ -60,11 +60,13 @@ Overrides = Annotated[
 """The option of every command that takes settings. It overrides all other places."""
 
 
-def opened_job(named: str | None, job: str, application: str | None) -> operate.JobClient:
-    """The job in the folder of `--dir`, in the application of YARN that is named, if one is. A job that runs in none is
-    taken, with a note on the standard error.
+def opened_job(named: str | None, job: str, application: str | None = None) -> operate.JobClient:
+    """The job in the folder of `--dir`; without one, in the folder of the settings, or in a folder that a driver on
+    YARN has noted. It must run in the application of YARN that is named, if one is. A job that runs in none is taken,
+    with a note on the standard error.
     """
-    client = operate.open(jobs_folder(named), job)
+    folder = jobs_folder(named)
+    client = operate.open_anywhere(folder, job, application or "") if named is None else operate.open(folder, job)
     if application and not client.runs_on_yarn(application):
         typer.echo(
             f"note: -yid {application}: the job runs in no application of YARN, and is found by its name or its id",

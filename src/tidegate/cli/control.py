@@ -18,7 +18,6 @@ from tidegate.cli.common import (
     JobName,
     Json,
     Printed,
-    jobs_folder,
     opened_job,
     print_json,
     printed_as,
@@ -77,7 +76,7 @@ def checkpoint(
 
     - `tidegate checkpoint wordcount --timeout 30s --json`
     """
-    ask_job(operate.open(jobs_folder(dir), job), CommandRequest(Kind.CHECKPOINT, id, timeout), printed_as(json))
+    ask_job(opened_job(dir, job), CommandRequest(Kind.CHECKPOINT, id, timeout), printed_as(json))
 
 
 def stop(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 import typer
 
 from tidegate import operate
-from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
+from tidegate.cli.common import Application, Dir, JobName, Json, jobs_folder, opened_job, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import Column, ago, moment, number, print_table
 from tidegate.core.guarantees import Guarantee, Limit
@@ -22,10 +23,13 @@ _STALE_SECONDS = 10.0
 def list_jobs(
     running: Annotated[bool, typer.Option("--running", "-r", help="Only jobs that run.")] = False,
     all: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that were stopped or have finished.")] = False,
+    application: Application = None,
     dir: Dir = None,
     json: Json = False,
 ) -> None:
     """List the jobs in a folder: those that run, and those that failed, died or cannot be read.
+
+    With `-yid` these are the jobs of one application of YARN, in every folder that a driver on YARN has noted.
 
     Exit code 1 if a job cannot be read; the others are still listed.
 
@@ -34,11 +38,13 @@ def list_jobs(
     - `tidegate list`
 
     - `tidegate list -a --dir checkpoints --json`
+
+    - `tidegate list -yid application_1767323045678_0001`
     """
     if running and all:
         raise typer.BadParameter("-r and -a exclude each other", param_hint="-r")
     folder, now = jobs_folder(dir), time.time()
-    found = operate.jobs(folder)
+    found = _jobs_of(folder, application, anywhere=dir is None) if application else operate.jobs(folder)
     unreadable = [job for job in found if job.problem]
     shown = [
         job for job in found if all or job.problem or (job.state.alive if running else job.state not in _ENDED_WELL)
@@ -51,14 +57,16 @@ def list_jobs(
         left_out = len(found) - len(shown)
         if left_out or not shown:
             all_of_them = "" if all else "; all: tidegate list -a"
-            typer.echo(f"{len(shown)} of {len(found)} jobs in {folder} are shown{all_of_them}")
+            if application:
+                all_of_them += "; a job is known there from the begin of its driver"
+            typer.echo(f"{len(shown)} of {len(found)} jobs in {application or folder} are shown{all_of_them}")
         for job in unreadable:
             typer.echo(f"{job.name}: {job.problem}", err=True)
     if unreadable:
         raise typer.Exit(Exit.FAILED)
 
 
-def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
+def info(job: JobName, application: Application = None, dir: Dir = None, json: Json = False) -> None:
     """Show the status of a job: its state, its driver, its queries, its sources, its settings.
 
     Examples:
@@ -67,7 +75,7 @@ def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
 
     - `tidegate info wordcount --json`
     """
-    found, now = operate.open(jobs_folder(dir), job).info(), time.time()
+    found, now = opened_job(dir, job, application).info(), time.time()
     view, queries = found.job, found.queries
     if json:
         own = {"queries": [_query_json(query) for query in queries], "drained": found.drained_at}
@@ -108,7 +116,7 @@ def history(
 
     - `tidegate history wordcount -n 1000 --json`
     """
-    found = operate.open(jobs_folder(dir), job).history(last)
+    found = opened_job(dir, job).history(last)
     if json:
         print_json(_history_json(found))
         return
@@ -121,6 +129,12 @@ def history(
     if found.failures:
         typer.echo()
         print_table(_FAILURE_COLUMNS, [_failure_row(each) for each in found.failures])
+
+
+def _jobs_of(folder: operate.Folder, application: str, *, anywhere: bool) -> Sequence[JobView]:
+    if anywhere:
+        return operate.jobs_on_yarn(folder, application)
+    return [each for each in operate.jobs(folder) if each.beat is not None and each.beat.application == application]
 
 
 _ENDED_WELL = frozenset({State.FINISHED, State.STOPPED, State.CANCELED})

@@ -1,11 +1,17 @@
-"""Checks that the user id of the process has a name. Without a name Java's login fails with an unclear error."""
+"""The user of this process: it needs a name. Without one Java's login fails with an unclear error."""
 
 from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Mapping
 
 from tidegate.core.errors import Code, TidegateError
+
+
+def hadoop_user(environment: Mapping[str, str]) -> str:
+    """The name by which Hadoop knows this process, where no Kerberos tells it another one. Raises USER_UNNAMED."""
+    return environment.get("HADOOP_USER_NAME") or user_name()
 
 
 def user_name() -> str:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tidegate.operate.failures import Failure
     from tidegate.operate.forgetting import Clearance
     from tidegate.operate.job_views import JobHistory, JobInfo
+    from tidegate.operate.on_yarn import jobs_on_yarn, open_anywhere
     from tidegate.operate.saved_views import (
         BESIDE_TOPICS,
         Archive,
@@ -85,6 +86,7 @@ _HOMES = {
     "tidegate.operate.failures": ("Failure",),
     "tidegate.operate.forgetting": ("Clearance",),
     "tidegate.operate.job_views": ("JobHistory", "JobInfo"),
+    "tidegate.operate.on_yarn": ("jobs_on_yarn", "open_anywhere"),
     "tidegate.operate.saved_views": (
         "BESIDE_TOPICS",
         "Archive",
@@ -125,8 +127,8 @@ __all__ = [
     "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Stage", "State", "Ticket",
     "TicketState", "TicketView", "Transactions", "Verdict", "Verified", "Waiting", "check_restore",
     "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "folder_here", "import_savepoint",
-    "inspect_savepoint", "jobs", "list_savepoints", "list_transactions", "names", "open", "open_archive",
-    "open_to_forget", "read_beat", "stream_savepoint", "verify_savepoint",
+    "inspect_savepoint", "jobs", "jobs_on_yarn", "list_savepoints", "list_transactions", "names", "open",
+    "open_anywhere", "open_archive", "open_to_forget", "read_beat", "stream_savepoint", "verify_savepoint",
 ]  # fmt: skip
 
 

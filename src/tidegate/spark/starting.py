@@ -57,6 +57,7 @@ from tidegate.spark.jvm_output import is_own_jvm
 from tidegate.spark.lease_watch import LeaseWatch
 from tidegate.spark.levels import level_of
 from tidegate.spark.listeners import Delivery
+from tidegate.spark.noted_on_yarn import NotedOnYarn
 from tidegate.spark.opens import Opens
 from tidegate.spark.operator_checks import check_operators
 from tidegate.spark.planning import plan_job
@@ -296,12 +297,14 @@ def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Co
     """
     application = job.session.sparkContext.applicationId or ""
     pulse = Pulse(job.folder, plan.record.job_id, shown_settings(job.settings), application)
+    noted = [] if job.folder.is_local else [NotedOnYarn(job.session, job.folder.parent)]
     forgetful = [uid for uid, each in job.inputs.items() if each.loses_what_arrives]
     return [
         *sources.companions(),
         *(Delivery(job.name, each) for each in job.listeners),
         Advice(advice_for(job.name, job.settings, plan.queries, job.uids)),
         *_keeping(job, plan),
+        *noted,
         Historian(job.folder),
         pulse,
         Clerk(job.folder, pulse.incarnation, forgetful),

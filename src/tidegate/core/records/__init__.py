@@ -14,6 +14,7 @@ from tidegate.core.records.job import (
     GenerationOpened,
     JobEnded,
     JobRecord,
+    NotedFolder,
     PreparationEnded,
 )
 from tidegate.core.records.query import (
@@ -78,6 +79,7 @@ __all__ = [
     "JobEnded",
     "JobRecord",
     "JournalRef",
+    "NotedFolder",
     "OperatorFingerprint",
     "OperatorsAccepted",
     "Outcome",

@@ -21,6 +21,7 @@ from tidegate.core.records.job import (
     GenerationOpened,
     JobEnded,
     JobRecord,
+    NotedFolder,
     PreparationEnded,
 )
 from tidegate.core.records.query import (
@@ -57,6 +58,7 @@ KINDS: dict[type[Value], str] = {
     CheckpointRecord: "checkpoint",
     Closing: "closing",
     Drain: "drain",
+    NotedFolder: "noted-folder",
     SavepointRecord: "savepoint",
     SavepointClaim: "savepoint-claim",
     FolderToken: "folder-token",

@@ -95,6 +95,12 @@ class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     since: str
 
 
+class NotedFolder(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*folders/<digest of the folder>* in a user's home: a `folder` of jobs that drivers of this user have on YARN."""
+
+    folder: str
+
+
 class Drain(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*drain*: a drain of the job was requested. Every start resumes it. After it has `ended`, a start does nothing."""
 

@@ -12,6 +12,11 @@ NAME_NODE_PORT = 8020
 """The port of a NameNode whose address has none (`dfs.namenode.rpc-address` in Hadoop's hdfs-default.xml)."""
 
 
+def default_file_system() -> str:
+    """`fs.defaultFS`; empty if there is none."""
+    return _all_settings().get("fs.defaultFS", "")
+
+
 def default_authority(scheme: str, uri: str) -> str:
     """The authority of `fs.defaultFS`, for a URI without one. Raises SETTING_VALUE if that has none of this scheme."""
     found = _all_settings().get("fs.defaultFS")

@@ -6,11 +6,18 @@
 Kill the job (kill -9), start it again, and type more: it continues with its counts. No line that had arrived is
 missing, and none counts twice. A terminal keeps no record of what it has shown: an epoch that was being printed at the
 kill is printed again.
+
+With the checkpoints on HDFS, as its user NAME; then inside of YARN (docs/how-to/programs-on-yarn.md):
+
+    tidegate run --dir hdfs://HOST:PORT/chk examples/checkpoint_config.py --user NAME
+    tidegate run-application -d -t yarn-application --dir hdfs://HOST:PORT/chk -D savepoints.dir=hdfs://HOST:PORT/sp \\
+        examples/checkpoint_config.py --host HOST
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 
 from pyspark.sql import functions as F
 
@@ -25,7 +32,8 @@ def declare(host: str, port: int) -> Job:
         checkpointing_interval="5s",
         # Each line that has arrived is in the counts once, whatever is killed when.
         checkpointing_mode="exactly-once",
-        # Where checkpoints are: state, positions, ledger and the log of arrived lines, below .tidegate/counts.
+        # Where checkpoints are: state, positions, ledger and the log of arrived lines, below .tidegate/counts. On a
+        # cluster it is a folder that every machine reaches; a command names it: --dir hdfs://HOST:PORT/chk
         checkpointing_dir=".tidegate",
         # An epoch that takes longer is cut off, counts as a failure, and the same lines are computed again.
         checkpointing_timeout="60s",
@@ -70,5 +78,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--host", default="localhost")
     parser.add_argument("--port", type=int, default=7777)
+    parser.add_argument("--user", help="the name by which HDFS knows the job, if HADOOP_USER_NAME is not set")
     given = parser.parse_args()
+    if given.user:
+        os.environ.setdefault("HADOOP_USER_NAME", given.user)
     declare(given.host, given.port).run()

@@ -18,6 +18,7 @@ from tests.house.markdown import Block, blocks
 from tests.house.repository import ROOT, project_files, relative
 from tests.house.site import on_page_markdown
 from tests.support.today import sampled
+from tidegate.cli.commands import COMMANDS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.settings.reading import read_settings
 
@@ -99,7 +100,7 @@ def refusal(key: str) -> str:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
 def test_the_commands_in_shell_blocks_exist(path: Path) -> None:
-    known = {command.split()[1] for command in commands()}
+    known = {*COMMANDS, *(command.split()[1] for command in commands())}
     lines = [line for block in blocks(path) if block.language == "sh" for line in block.text.splitlines()]
     typed = {found[1] for line in lines if (found := re.match(r"\s*tidegate ([a-z][a-z-]*)", line))}
     assert typed - known == set()

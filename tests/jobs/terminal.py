@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.jobs.under_run import in_session
 from tidegate.storages.local.locks import read_holder
 
+_SECONDS = 600.0
 _BIN = Path(sys.executable).parent
 
 
@@ -33,6 +34,13 @@ class Terminal:
 
     def type(self, line: str) -> tuple[int, str]:
         """A line's exit code, and what it prints on both streams."""
+        code, said = self.tried(line)
+        ended = f"[exit code {code}]\n" if code else ""
+        self.screen += f"$ {line}\n{said}{ended}\n"
+        return code, said
+
+    def tried(self, line: str) -> tuple[int, str]:
+        """The same, and nothing stands on the screen."""
         done = subprocess.run(
             shlex.split(line),
             cwd=self.folder,
@@ -40,10 +48,8 @@ class Terminal:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=200,
+            timeout=_SECONDS,
         )
-        ended = f"[exit code {done.returncode}]\n" if done.returncode else ""
-        self.screen += f"$ {line}\n{done.stdout}{ended}\n"
         return done.returncode, done.stdout
 
     def type_beside(self, line: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 import urllib.request
@@ -41,8 +42,19 @@ _SHOWN_LINES = 15
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
 
+_COMMAND = """#!/bin/sh
+case $1 in
+logs) main=LogsCLI; shift;;
+application) main=ApplicationCLI;;
+esac
+exec {java} {options} -cp {class_path} org.apache.hadoop.yarn.client.cli.$main "$@"
+"""
+"""Two of the commands of Hadoop's `yarn`."""
+
+
 class YarnServer:
-    """A ResourceManager and a NodeManager in a folder. `conf` is their HADOOP_CONF_DIR, also for clients."""
+    """A ResourceManager and a NodeManager in a folder. `conf` is their HADOOP_CONF_DIR, also for clients; `bin` has the
+    command `yarn`."""
 
     def __init__(self, folder: Path, hdfs: HdfsServer) -> None:
         self.folder = folder
@@ -57,6 +69,7 @@ class YarnServer:
             ports.append(free_port(ports))
         self._page = ports[0]
         self._write_settings(ports)
+        self.bin = self._written_command()
         self._processes: list[Process] = []
 
     @property
@@ -89,6 +102,12 @@ class YarnServer:
         """All applications, as the ResourceManager shows them."""
         return (self._ask("apps").get("apps") or {}).get("app", [])
 
+    def end_applications(self) -> None:
+        """Kill what runs."""
+        for each in self.applications():
+            if each["finalStatus"] == "UNDEFINED":
+                subprocess.run([self.bin / "yarn", "application", "-kill", each["id"]], check=False, timeout=120)
+
     def logs(self) -> str:
         """The last lines of each process and container."""
         lines: list[str] = []
@@ -102,6 +121,15 @@ class YarnServer:
         with suppress(OSError), urllib.request.urlopen(page, timeout=5) as answer:
             return json.load(answer)
         return {}
+
+    def _written_command(self) -> Path:
+        """A script as Hadoop's own one."""
+        folder = self.folder / "bin"
+        folder.mkdir()
+        values = {"java": self._java, "options": " ".join(_JVM), "class_path": f"'{self._class_path}'"}
+        (folder / "yarn").write_text(_COMMAND.format(**values), encoding="utf-8")
+        (folder / "yarn").chmod(0o755)
+        return folder
 
     def _write_settings(self, ports: list[int]) -> None:
         self.conf.mkdir(parents=True)

@@ -23,6 +23,7 @@ execution.checkpointing.mode: AT_LEAST_ONCE   # one word
 state.backend: filesystem
 state.checkpoints.dir: file:///data/checkpoints
 state.savepoints.dir: hdfs://namenode:8020/savepoints
+execution.checkpointing.timeout: soon
 restart-strategy: fixed-delay
 restart-strategy.fixed-delay.attempts: 3
 restart-strategy.fixed-delay.delay: 10 s
@@ -77,17 +78,17 @@ def test_the_classic_file_becomes_settings_with_flinks_units(here: Path) -> None
     assert settings.checkpointing_mode.value == "at-least-once"
     assert settings.state_backend.value == "hashmap"
     assert settings.checkpointing_dir == "/data/checkpoints"
-    assert settings.savepoints_dir is None
+    assert settings.savepoints_dir == "hdfs://namenode:8020/savepoints"
     assert (settings.restart_strategy.value, settings.restart_fixed_delay_attempts) == ("fixed-delay", 3)
     assert settings.restart_fixed_delay_delay == 10
     lines = [line for line in out.splitlines() if line.startswith("left out: ")]
     assert [line.split(": ")[1] for line in lines] == [
         "jobmanager.rpc.address",
-        "state.savepoints.dir",
+        "execution.checkpointing.timeout",
         "s3.secret-key",
         "env.java.opts",
     ]
-    assert "takes the path of a folder on a local disk" in lines[1]
+    assert "takes a duration" in lines[1]
     assert "hunter2" not in out + (here / "tidegate.toml").read_text()
 
 

@@ -18,7 +18,6 @@ from tidegate.settings.kinds import (
     FLAG,
     FOLDER,
     LEVEL,
-    LOCAL_FOLDER,
     RETENTION,
     STRATEGY,
     WARM_UP,
@@ -104,7 +103,7 @@ class Settings:
     )
     savepoints_dir: str | None = _setting(
         "savepoints.dir",
-        optional(LOCAL_FOLDER),
+        optional(FOLDER),
         "",
         "folder for savepoints, unless a command names another one; if it is set, `tidegate stop` takes a savepoint",
         flink=("execution.checkpointing.savepoint-dir", "state.savepoints.dir"),

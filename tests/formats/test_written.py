@@ -27,6 +27,10 @@ from tidegate.operate.sources import DescribedSource, read_sources, write_source
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.standing import Entry
 from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
+from tidegate.supervise.application_attempts import AttemptRecords, AttemptsSoFar
+from tidegate.supervise.restart import Restarted
+from tidegate.supervise.restart_history import RestartsSoFar
 
 FOLDER = Path(__file__).parent / "written"
 AT = 1_767_323_045.678
@@ -87,6 +91,12 @@ FAILURE = Failure(
     details={"row": "(1, 2)"},
     restart_in_seconds=1.0,
 )
+ATTEMPTS = AttemptsSoFar(
+    ended=1,
+    restarts=RestartsSoFar(past=(Restarted(at=AT, pause=1.0),), has_run=True, next_start=AT + 1, taken_since=AT),
+    failed_epochs={"counts": 1},
+    failure=FAILURE,
+)
 CHECKPOINT = DoneCheckpoint(query="counts", epoch=41, run=5, at=AT, duration_ms=12.5, rows=17, aborted=1)
 PROGRESS = CopyProgress(copied_bytes=17, total_bytes=1_000)
 
@@ -137,6 +147,12 @@ def checkpoints(folder: Path) -> None:
     assert read_checkpoints(folder) == [CHECKPOINT, CHECKPOINT]
 
 
+def restarts(folder: Path) -> None:
+    records = AttemptRecords(Folder.of(folder), "application_1767323045678_0001")
+    assert records.put(1, ATTEMPTS)
+    assert records.newest() == (1, ATTEMPTS)
+
+
 def progress(folder: Path) -> None:
     write_progress(folder, "nightly", PROGRESS)
     assert read_progress(folder, "nightly") == PROGRESS
@@ -144,7 +160,7 @@ def progress(folder: Path) -> None:
 
 WRITERS: dict[str, Callable[[Path], None]] = {
     each.__name__: each
-    for each in (sinks, sources, guarantees, request, answer, mark, beat, failure, checkpoints, progress)
+    for each in (sinks, sources, guarantees, request, answer, mark, beat, failure, restarts, checkpoints, progress)
 }
 """By format: writes one file into an empty folder, and reads it back."""
 

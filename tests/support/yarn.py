@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import signal
 import sys
 import time
 import urllib.request
@@ -95,8 +96,16 @@ class YarnServer:
             time.sleep(_LOOK_SECONDS)
 
     def stop(self) -> None:
-        """A NodeManager whose ResourceManager has gone does not end by itself."""
+        """A NodeManager whose ResourceManager has gone does not end by itself, and neither do its containers."""
         process.kill(self._processes)
+        for pid in self.containers():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def containers(self, named: str = "") -> list[int]:
+        """The living processes of the containers whose ids begin like `named`, as /proc shows them."""
+        here, wanted = f"\0LOG_DIRS={self.folder}".encode(), f"\0CONTAINER_ID={named}".encode()
+        return [pid for pid, found in _environments() if here in found and wanted in found]
 
     def applications(self) -> list[dict[str, Any]]:
         """All applications, as the ResourceManager shows them."""
@@ -190,6 +199,14 @@ class YarnServer:
         }
         text = "".join(f"{name} {value}\n" for name, value in quick.items())
         (self.conf / "spark-defaults.conf").write_text(text, encoding="utf-8")
+
+
+def _environments() -> Iterator[tuple[int, bytes]]:
+    """The variables of each process, with a zero byte before each."""
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+                yield int(each.name), b"\0" + (each / "environ").read_bytes()
 
 
 @pytest.fixture(scope="session")

@@ -16,12 +16,19 @@ import pytest
 from tidegate.cli import cluster_run
 from tidegate.cli.cluster_run import run_in_cluster
 from tidegate.cli.common import Printed
+from tests.house.repository import ROOT
 from tidegate.settings.reading import read_settings
-from tidegate.submit import in_cluster, yarn_cluster
+from tidegate.spark import in_cluster
+from tidegate.submit import yarn_cluster
 from tidegate.submit.submission import Submission
 from tidegate.submit.yarn_cluster import ApplicationNews, attempts_of, command_of, news_in, settings_of
 
 YARN = Submission("yarn", "env.tar.gz#environment", ("spark.yarn.queue=night",))
+AS_OFTEN_AS_THE_STRATEGY_WANTS = {
+    "spark.yarn.maxAppAttempts": "1000000",
+    "spark.hadoop.yarn.resourcemanager.am.max-attempts": "1000000",
+    "spark.yarn.am.attemptFailuresValidityInterval": "10s",
+}
 SAID = """\
 26/11/26 12:07:01 INFO Client: Submitting application application_1_7 to ResourceManager
 26/11/26 12:07:01 INFO YarnClientImpl: Submitted application application_1_7
@@ -48,19 +55,15 @@ def test_the_driver_is_told_what_the_command_was_and_no_command_line_shows_it(tm
     assert command[-4:] == [in_cluster.__file__, "words.py", "--since", "2024"]
     assert command[command.index("--files") + 1] == "programs/words.py"
 
-    (tmp_path / "words.py").write_text(
-        "import json, os, sys; print(json.dumps([sys.argv, __name__, dict(os.environ)]))"
+    script = (
+        "import json, os, sys; from tidegate.spark import in_cluster;"
+        "in_cluster.take_what_was_told(); print(json.dumps(dict(os.environ)))"
     )
+    environment = {"TIDEGATE_TOLD": told, "PYTHONPATH": str(ROOT / "src")}
     started = subprocess.run(
-        [sys.executable, in_cluster.__file__, "words.py", "--since"],
-        cwd=tmp_path,
-        env={"TIDEGATE_TOLD": told},
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
-    arguments, name, seen = json.loads(started.stdout)
-    assert (arguments, name) == (["words.py", "--since"], "__main__")
+    seen = json.loads(started.stdout)
     assert (seen["TIDEGATE_OVERRIDES"], seen["XDG_STATE_HOME"]) == ('["a=$b \\"c\\""]', str(tmp_path))
     assert "TIDEGATE_TOLD" not in seen
 
@@ -110,17 +113,19 @@ def test_the_jars_of_s3_go_with_a_program_whose_checkpoints_are_there(monkeypatc
     ("overrides", "expected"),
     [
         (["restart.strategy=none"], {"spark.yarn.maxAppAttempts": "1"}),
-        (
-            ["restart.strategy=fixed-delay", "restart.fixed_delay.attempts=4"],
-            {"spark.yarn.maxAppAttempts": "5"},
-        ),
-        ([], {"spark.yarn.am.attemptFailuresValidityInterval": "1h"}),
+        (["restart.strategy=fixed-delay", "restart.fixed_delay.attempts=4"], AS_OFTEN_AS_THE_STRATEGY_WANTS),
+        ([], AS_OFTEN_AS_THE_STRATEGY_WANTS),
     ],
 )
-def test_the_restart_strategy_says_how_often_yarn_starts_the_driver(
+def test_yarn_starts_the_driver_as_often_as_the_restart_strategy_wants(
     overrides: list[str], expected: dict[str, str]
 ) -> None:
     assert attempts_of(read_settings({}, {}, overrides)) == expected
+
+
+def test_the_settings_of_the_command_line_bound_the_attempts_after_all() -> None:
+    mine = Submission("yarn", "", ("spark.yarn.maxAppAttempts=3",))
+    assert settings_of(mine, read_settings({}, {}), {}, waits=True)["spark.yarn.maxAppAttempts"] == "3"
 
 
 def test_each_new_state_of_an_application_is_told_once() -> None:

@@ -108,7 +108,7 @@ def history(
     """Show the checkpoints and the failures of a job, newest first.
 
     A checkpoint is an epoch that is done in all its sinks. The newest thousand checkpoints are kept, and under
-    `tidegate run` the newest hundred failures, over all restarts.
+    `tidegate run` or inside YARN the newest hundred failures, over all restarts.
 
     Examples:
 

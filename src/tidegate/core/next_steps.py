@@ -56,10 +56,6 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
         "mend the function (the log has its traceback, and `tidegate run --verbose` shows it), then start "
         "again: it is called with this epoch first"
     ),
-    "TG-DRIVER-DIED": (
-        "see its last output, logs/spark.log in the job's folder, and `dmesg` for lack of memory; the "
-        "next start resumes"
-    ),
     "TG-DRIVER-STALLED": (
         "see the end of its log; if its epochs, or the steps of its start, may take that long, raise it: "
         "-D progress_timeout=30min"

@@ -13,6 +13,7 @@ import msgspec
 
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.storages.lease import Holder
+from tidegate.storages.leases import open_lease
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Where
 
@@ -155,6 +156,16 @@ def look_at_beat(job_folder: Where) -> tuple[Beat | None, str]:
         return parsed(data, Beat), ""
     except Unreadable as error:
         return None, f"{BEAT} cannot be read: {error}"
+
+
+def write_failed_beat(job_folder: Where, error: str, at: float) -> None:
+    """Report in the place of a driver that was killed that no other one follows. Without a beat of it nothing is
+    written. `error`: the text of the error. `at`: seconds since 1970."""
+    beat, holder = read_beat(job_folder), open_lease(job_folder).holder()
+    if beat is not None:
+        whose = {} if holder is None else {"host": holder.host, "process": holder.process}
+        failed = {"state": JobState.FAILED, "error": error, "wrong": Wrong.OTHER}
+        write_beat(job_folder, msgspec.structs.replace(beat, started_at=at, at=at, **whose, **failed))
 
 
 def write_beat(job_folder: Where, beat: Beat) -> None:

@@ -1,7 +1,7 @@
 """The history of a job's failures: each error, and whether a restart followed. The newest hundred are kept.
 
-Each failure is a small file in `history/failures/`, written by the job's supervisor. The files are for information
-only: no decision depends on them, and they may be deleted.
+Each failure is a small file in `history/failures/`, written by the job's supervisor, or inside YARN by its driver. The
+files are for information only: no decision depends on them, and they may be deleted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def read_failures(job_folder: Where) -> list[Failure]:
 
 
 def add_failure(job_folder: Where, failure: Failure) -> None:
-    """Store one more failure. Only the job's supervisor calls this, so that one process writes at a time."""
+    """Store one more failure. Only the job's supervisor calls this, or its driver inside YARN: one process writes at a
+    time."""
     storage = open_storage(job_folder)
     names = _names(storage)
     number = int(names[-1].removesuffix(_SUFFIX)) + 1 if names else 1

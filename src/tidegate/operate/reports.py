@@ -46,19 +46,27 @@ def code_of(label: str) -> Code:
     return _BY_LABEL[label]
 
 
-def driver_died(where: str, returned: int | None) -> TidegateError:
-    """The error for a driver that ended without a final report. `returned`: as in `subprocess`, -N for signal N; None:
-    the process was killed and has not exited yet."""
-    if returned is None:
-        how = "SIGKILL, and has not exited yet"
-    else:
-        how = f"signal {-returned} ({_name(-returned)})" if returned < 0 else f"exit code {returned}"
+_SEE_ITS_OUTPUT = "see its last output, logs/spark.log in the job's folder"
+
+
+def driver_died(where: str, ended: str, see: str = _SEE_ITS_OUTPUT) -> TidegateError:
+    """The error for a driver that ended without a final report. `ended`: how. `see`: where its last words are."""
     return TidegateError(
         Code.DRIVER_DIED,
         expected="a final report from the driver",
-        found=f"its process ended by {how}",
+        found=ended,
         where=where,
+        next_step=f"{see}, and `dmesg` for lack of memory; the next start resumes",
     )
+
+
+def ended_by(returned: int | None) -> str:
+    """How a process ended. `returned`: as in `subprocess`, -N for signal N; None: it was killed and has not exited
+    yet."""
+    if returned is None:
+        return "its process ended by SIGKILL, and has not exited yet"
+    how = f"signal {-returned} ({_name(-returned)})" if returned < 0 else f"exit code {returned}"
+    return f"its process ended by {how}"
 
 
 def driver_stalled(where: str, timeout_seconds: float, step: str | None) -> TidegateError:

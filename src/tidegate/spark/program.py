@@ -28,11 +28,18 @@ FAILED = 1
 
 
 def main(app: str, arguments: list[str]) -> int:
-    """Run the program. Returns the exit code of this process, which only shows a failure."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have set it to ignored
+    """Run the program below a supervisor. Returns the exit code of this process, which only shows a failure."""
     role = Role.DRIVER if os.environ.pop(STANDBY, None) is None else Role.STANDBY
     head_start = os.environ.pop(HEAD_START, None)
-    supervised = Supervised(line_to_supervisor(os.environ), role)
+    return drive(Supervised(line_to_supervisor(os.environ), role), app, arguments, head_start)
+
+
+def drive(supervised: Supervised, app: str, arguments: list[str], head_start: str | None = None) -> int:
+    """Run the program as the driver of a job, and report its end. Returns the exit code of this process.
+
+    `head_start`: the folder of the job whose JVM starts before the turn of this process comes.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have set it to ignored
     error, code = None, 0
     try:
         set_up_below_run(os.environ)

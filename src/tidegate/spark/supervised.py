@@ -28,11 +28,11 @@ from tidegate.settings.config import Settings
 from tidegate.storages.schemes import Folder
 from tidegate.supervise.line import (
     CannotTakeOver,
+    DriverLine,
     FailureReport,
     Finished,
-    FromSupervisor,
+    FromDriver,
     GoOn,
-    Line,
     Moved,
     QueryFailed,
     Ready,
@@ -60,7 +60,7 @@ class Role(Enum):
 class Supervised:
     """The additional parts of a program under `tidegate run`."""
 
-    def __init__(self, line: Line[FromSupervisor], role: Role = Role.DRIVER) -> None:
+    def __init__(self, line: DriverLine, role: Role = Role.DRIVER) -> None:
         self.role = role
         self._line = line
         self._taken_over = threading.Event()
@@ -235,14 +235,14 @@ class Supervised:
         with suppress(BaseException):  # the error of the job is the program's last report
             handle.stop(self._stop_timeout_seconds if timeout_seconds is None else timeout_seconds)
 
-    def _ask(self, message: msgspec.Struct) -> GoOn | Refused | RestartQuery | None:
+    def _ask(self, message: FromDriver) -> GoOn | Refused | RestartQuery | None:
         with self._asking:
             if self._alone:
                 return None
             self._say(message)
             return self._answers.get()
 
-    def _say(self, message: msgspec.Struct) -> None:
+    def _say(self, message: FromDriver) -> None:
         with self._saying, suppress(OSError):  # the supervisor has ended: the receiving thread ends the driver
             self._line.say(message)
 

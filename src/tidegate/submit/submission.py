@@ -13,6 +13,11 @@ from tidegate.submit.masters import Master
 SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 """The variable with the arguments of the JVM that Python starts."""
 
+TOLD = "TIDEGATE_TOLD"
+"""The variable of a driver inside a cluster that holds other variables, as JSON in base64: YARN writes it into a shell
+script, unquoted.
+"""
+
 _SHELL = "pyspark-shell"
 """Ends these arguments: Spark's word for a JVM without a program of its own."""
 

@@ -19,14 +19,17 @@ from tidegate.settings.given import CONFIG_VARIABLE
 from tidegate.settings.kinds import RestartStrategy
 from tidegate.storages.schemes import Folder, Scheme
 from tidegate.submit.executor_environment import PLACES, executor_settings
-from tidegate.submit.in_cluster import TOLD
 from tidegate.submit.masters import Master
-from tidegate.submit.submission import Submission
+from tidegate.submit.submission import TOLD, Submission
+
+MAX_ATTEMPTS = "spark.yarn.maxAppAttempts"
+"""How often YARN starts the driver at most. Spark's application master reads it once more at its end."""
 
 _MASTER_ENVIRONMENT = "spark.yarn.appMasterEnv."
 _OF_TIDEGATE = "TIDEGATE_"
 _PYTHON = "PYSPARK_PYTHON"
-_FIRST_FILE = Path(__file__).with_name("in_cluster.py")
+_ANY_NUMBER = "1000000"
+_FIRST_FILE = Path(__file__).parents[1] / "spark" / "in_cluster.py"
 _SUBMITTED = re.compile(r"Submitted application (application_\d+_\d+)")
 _STATE = re.compile(r"Application report for (application_\d+_\d+) \(state: (\w+)\)")
 _FINAL = re.compile(r"final status: (\w+)")
@@ -79,17 +82,20 @@ def _say_nothing(_: str) -> None:
 
 
 def attempts_of(settings: Settings) -> dict[str, str]:
-    """How often YARN starts the driver, which it limits itself (`yarn.resourcemanager.am.max-attempts`).
+    """How often YARN starts the driver: as often as the restart strategy wants, which is asked at each start.
 
-    A strategy with a number of restarts gives it. For the others YARN counts only the failures of the last hour.
+    YARN counts the failures of the last ten seconds only, which is Flink's default for the same
+    (`yarn.application-attempt-failures-validity-interval`). So its own bound, `yarn.resourcemanager.am.max-attempts`,
+    holds for attempts that fail quickly, before a driver can ask. Spark's application master would end the application
+    in the attempt with the number of that bound, however old the other failures are. So it is told of no bound.
     """
-    match settings.restart_strategy:
-        case RestartStrategy.NONE:
-            return {"spark.yarn.maxAppAttempts": "1"}
-        case RestartStrategy.FIXED_DELAY:
-            return {"spark.yarn.maxAppAttempts": str(settings.restart_fixed_delay_attempts + 1)}
-        case RestartStrategy.FAILURE_RATE | RestartStrategy.EXPONENTIAL_DELAY:
-            return {"spark.yarn.am.attemptFailuresValidityInterval": "1h"}
+    if settings.restart_strategy is RestartStrategy.NONE:
+        return {MAX_ATTEMPTS: "1"}
+    return {
+        MAX_ATTEMPTS: _ANY_NUMBER,
+        "spark.hadoop.yarn.resourcemanager.am.max-attempts": _ANY_NUMBER,
+        "spark.yarn.am.attemptFailuresValidityInterval": "10s",
+    }
 
 
 def command_of(submission: Submission, properties: str, program: Sequence[str], settings_file: str = "") -> list[str]:

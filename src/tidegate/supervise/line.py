@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -116,6 +116,18 @@ class TakeOver(msgspec.Struct, frozen=True, tag="take-over"):
 FromSupervisor: TypeAlias = GoOn | Refused | RestartQuery | Stop | TakeOver
 
 MessageT = TypeVar("MessageT")
+
+
+class DriverLine(Protocol):
+    """The driver's end of what decides about its restarts: a process, or records."""
+
+    def say(self, message: FromDriver) -> None:
+        """Send one message. Raises OSError if the other end is gone."""
+        ...
+
+    def hear(self) -> list[FromSupervisor] | None:
+        """Wait for messages. Returns None if the other end is gone and all its messages were received."""
+        ...
 
 
 class Line(Generic[MessageT]):

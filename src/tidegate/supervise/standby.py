@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from tidegate.operate.beat import Beat, JobState
-from tidegate.operate.reports import driver_died
+from tidegate.operate.reports import ended_by
 from tidegate.supervise.line import CannotTakeOver, Finished, FromDriver, FromSupervisor, Ready, TakeOver
 from tidegate.supervise.news import News
 from tidegate.supervise.progress import ProgressWatch
@@ -155,7 +155,7 @@ class Standby(Generic[DriverT]):
         pause = pause_after(self._deaths)
         self._next_start = now + pause
         self._leave(now)
-        why = self._why or driver_died("the standby", driver.returned).found
+        why = self._why or ended_by(driver.returned)
         self._news.standby_lost(f"the standby has died, and the job runs on; the next one in {pause:.0f} s: {why}")
 
     def _leave(self, now: float) -> None:

@@ -21,7 +21,7 @@ from tidegate.core.telling import parts_of
 from tidegate.operate.beat import Beat
 from tidegate.operate.control import Kind
 from tidegate.operate.failures import Failure, add_failure, failure_of
-from tidegate.operate.reports import FailureReport, code_of, driver_died, driver_stalled, report_of
+from tidegate.operate.reports import FailureReport, code_of, driver_died, driver_stalled, ended_by, report_of
 from tidegate.operate.supervisor_lock import SupervisorLock, take_supervisor_lock
 from tidegate.settings.config import Settings
 from tidegate.storages.schemes import Folder
@@ -161,7 +161,7 @@ class Supervisor:
         error = (
             driver_stalled(self._where(), watch.allowed_seconds, self._step)
             if stalled
-            else driver_died(self._where(), child.returned)
+            else driver_died(self._where(), ended_by(child.returned))
         )
         return Finished(report=_placed(report_of(error), beat), job_ended=beat is not None and beat.state.is_an_end)
 
@@ -177,7 +177,8 @@ class Supervisor:
                     self._step = step
                 case Running():
                     watch.runs()
-                    self._restarts.has_run, self._step, self._runs_since = True, None, time.time()
+                    self._restarts.has_run()
+                    self._step, self._runs_since = None, time.time()
                     self._resumes = self._resumes or job_in(self._folder)
                     self._news.running()
                 case QueryFailed(report):

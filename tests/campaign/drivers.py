@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from tests.campaign.places import DELIVERY, PROGRAM, Places
 
@@ -89,7 +89,7 @@ class Driver:
                 return [self.jvm]
             case Target.WORKER:
                 daemons = self._daemons()
-                return _children(daemons) or daemons
+                return children(daemons) or daemons
             case Target.EXECUTOR:
                 return self.executors()
 
@@ -107,15 +107,15 @@ class Driver:
 
     def workers(self) -> list[int]:
         daemons = self._daemons()
-        return [*daemons, *_children(daemons)]
+        return [*daemons, *children(daemons)]
 
     def executors(self) -> list[int]:
         """Those of its application, on a cluster of this machine."""
         named = f"\0--app-id\0{self.application}\0".encode()
-        return [process for process in _processes() if named in _command(process)]
+        return [process for process in processes() if named in _command(process)]
 
     def _daemons(self) -> list[int]:
-        return _children([self.jvm, *self.executors()])
+        return children([self.jvm, *self.executors()])
 
     def is_alive(self, process: int) -> bool:
         """Whether this process of the driver lives: as long as one of its threads does, it holds its files and locks.
@@ -131,6 +131,31 @@ class Driver:
     def last_words(self) -> str:
         text = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
         return f"driver {self.number} said {self.said[-3:]}\n{text}"
+
+
+class Drivers(Protocol):
+    """Where the next driver comes from."""
+
+    def order(self) -> None:
+        """Let one more driver be made, in the background."""
+        ...
+
+    def take(self, *, order_next: bool = True) -> Driver:
+        """The next driver, which waits for its first command."""
+        ...
+
+    def give_back(self, driver: Driver) -> None:
+        """It was taken and did not get the job."""
+        ...
+
+    @property
+    def made(self) -> int:
+        """How many drivers were taken."""
+        ...
+
+    def sum_of(self, figure: str) -> int:
+        """What the drivers have counted, as far as they came to say it."""
+        ...
 
 
 class Stable:
@@ -174,7 +199,7 @@ class Stable:
         try:
             connection, _ = self._listener.accept()
             connection.settimeout(BOUND_SECONDS)
-            said = json.loads(_line(connection))
+            said = json.loads(line_of(connection))
         except (TimeoutError, ValueError) as error:
             raise CampaignFailed(f"no driver came to life: {error!r}") from error
         number = int(said["number"])
@@ -205,12 +230,12 @@ class Stable:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Everything ends: the drivers that were taken are killed, those in the making find nobody to tell them."""
-        making = [process for process in _children([self._zygote.pid]) if process not in self._known()]
+        making = [process for process in children([self._zygote.pid]) if process not in self._known()]
         for driver in self._drivers:
             driver.kill_all()
             driver.connection.close()
-        below = _children(making)
-        for process in [*making, *below, *_children(below), self._zygote.pid]:
+        below = children(making)
+        for process in [*making, *below, *children(below), self._zygote.pid]:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self._zygote.wait()
@@ -260,7 +285,8 @@ def _environment(places: Places, level: str | None, program: str) -> dict[str, s
     }
 
 
-def _line(connection: socket.socket) -> bytes:
+def line_of(connection: socket.socket) -> bytes:
+    """The next line that a driver says. Raises ValueError where it ends before that."""
     heard = b""
     while not heard.endswith(b"\n"):
         more = connection.recv(1)
@@ -270,17 +296,17 @@ def _line(connection: socket.socket) -> bytes:
     return heard
 
 
-def _children(parents: Iterable[int]) -> list[int]:
+def children(parents: Iterable[int]) -> list[int]:
     """The living child processes, as /proc shows them."""
     wanted, found = set(parents), list[int]()
-    for process in _processes() if wanted else []:
+    for process in processes() if wanted else []:
         fields = _stat(process)
         if fields and int(fields[1]) in wanted and fields[0] != "Z":
             found.append(process)
     return found
 
 
-def _processes() -> list[int]:
+def processes() -> list[int]:
     return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
 
 

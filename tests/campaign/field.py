@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.campaign.checker import InputRow
-from tests.campaign.drivers import LOOK_SECONDS, CampaignFailed, Driver, Stable, wait_until
+from tests.campaign.drivers import LOOK_SECONDS, CampaignFailed, Driver, Drivers, wait_until
 from tests.campaign.footprint import Footprint, footprints, patiently
 from tests.campaign.places import Places
 from tidegate.disk.strike_folder import StrikeFolder, TakenBy
@@ -37,7 +37,7 @@ _HIDDEN = ".input"
 class Field:
     """The job's surroundings; `driver` is the one that runs it."""
 
-    def __init__(self, places: Places, stable: Stable, chance: random.Random, driver: Driver | None = None) -> None:
+    def __init__(self, places: Places, stable: Drivers, chance: random.Random, driver: Driver | None = None) -> None:
         self.places = places
         self.stable = stable
         self.chance = chance

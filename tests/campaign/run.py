@@ -129,7 +129,7 @@ def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequenc
     ):
         ground = Field(places, stable, random.Random(options.seed))
         try:
-            _strike_all(todo, ground, report, tell, begun)
+            strike_all(todo, ground, report, tell, begun)
         finally:
             report.drivers = stable.made
             report.passed, report.seconds_in = ground.strikes.passed(), dict(ground.seconds)
@@ -138,7 +138,7 @@ def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequenc
     return report
 
 
-def _strike_all(
+def strike_all(
     todo: Sequence[Step], ground: Field, report: Report, tell: Callable[[Entry], None], begun: float
 ) -> None:
     """All steps, with a comparison now and then; at the end the source is drained and everything is compared."""

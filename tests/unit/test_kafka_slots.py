@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
+import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -35,6 +37,41 @@ def test_a_slot_is_held_until_its_process_has_ended(tmp_path: Path) -> None:
     after = take_slot(tmp_path, MINE, frozenset({1}))
     assert (after.place, after.number) == (place, 0)
     assert after.used(0) == Use(1, 7, 3)
+
+
+THOUSAND = """
+import os, signal, sys
+from pathlib import Path
+from tidegate.core.records import SinkIdentity
+from tidegate.sinks.kafka.slots import take_slot
+
+mine = SinkIdentity(job="orders", job_id="5f0c", generation=1, query="by-day", sink="numbers")
+seen = set()
+for _ in range(250):
+    executors = []
+    for _ in range(4):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            slot = take_slot(Path(sys.argv[1]), mine, frozenset())
+            os.write(write, f"{slot.place}.{slot.number}".encode())
+            signal.pause()
+        executors.append(child)
+        seen.add(os.read(read, 100))
+        os.close(read), os.close(write)
+    for each in executors:
+        os.kill(each, signal.SIGKILL)
+        os.waitpid(each, 0)
+print(len(seen))
+"""
+
+
+def test_a_thousand_executors_of_one_host_use_as_many_slots_as_run_at_once(tmp_path: Path) -> None:
+    """Each is a process that is killed. The folder of the host stays, so the next ones find its slots free."""
+    command = [sys.executable, "-c", THOUSAND, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.strip() == "4"
+    assert len(list(tmp_path.glob("*/*/*"))) == 4
 
 
 def test_a_turn_is_free_once_its_epoch_is_finished_or_a_newer_run_asks(tmp_path: Path) -> None:

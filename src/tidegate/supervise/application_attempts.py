@@ -30,6 +30,9 @@ RESTARTS = "restarts"
 """The folder of the records, below the folder of the job."""
 
 _HAS_RUN = "has-run"
+_PAST_KEPT = 10_000
+"""Restarts in a record, at most: half a megabyte. A job that fails once a second is not counted for ever."""
+
 _LOOKS = 10
 """At most. A record that is listed and not found was removed by the attempt that has put a newer one."""
 
@@ -81,7 +84,8 @@ def after(
     `ended`: the attempt that has ended with it; None if one query has failed and its driver runs. `is_final`: the job
     was to end, so that no restart follows. `failed_epochs`: by query, if the failure is a tolerated epoch.
     """
-    history = RestartHistory(strategy, so_far.restarts)
+    restarts = msgspec.structs.replace(so_far.restarts, past=so_far.restarts.past[-_PAST_KEPT:])
+    history = RestartHistory(strategy, restarts)
     codes = [code_of(label) for label in report.codes]
     if is_final:
         pause = None

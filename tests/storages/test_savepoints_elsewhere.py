@@ -1,7 +1,8 @@
-"""Savepoints in a bucket: the manifest comes last, and every copy is compared with it."""
+"""Savepoints in a bucket: the manifest comes last, and has what was sent."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
 from tests.support.saved_job import RECORD, write_job
+from tests.unit.test_canonical_take import write_rows
 from tidegate import operate
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
@@ -46,6 +48,38 @@ def test_a_savepoint_in_a_bucket_is_listed_verified_brought_back_and_removed(s3:
     assert operate.verify_savepoint(str(brought.folder)).problems == ()
     operate.dispose_savepoint(path)
     assert operate.list_savepoints(str(into)).savepoints == ()
+
+
+def test_a_savepoint_in_a_bucket_takes_no_room_on_this_machine(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    left: dict[str, list[Path]] = {}
+
+    def reach(step: str) -> None:
+        left[step] = [path for path in scratch.rglob("*") if path.is_file()]
+
+    for form in SavepointFormat:
+        job = replace(write_job(tmp_path / form.value), reach=reach, write_table=write_rows)
+        savepoint = take_into(job, form.value, s3.folder(), Copying(), form)
+        assert operate.verify_savepoint(str(savepoint.found_at)).problems == ()
+        assert left == {"held": [], "copied": [], "described": [], "renamed": []}
+
+
+def test_a_file_that_is_cut_while_others_are_copied_makes_no_savepoint(s3: S3Server, tmp_path: Path) -> None:
+    into = s3.folder()
+    target = open_storage(into / "savepoint-0f1e2d3c-first")
+
+    def reach(step: str) -> None:
+        if step == "copied":
+            target.replace("queries/query/spark/metadata", b"")
+
+    with pytest.raises(TidegateError) as raised:
+        taken(replace(write_job(tmp_path / "job"), reach=reach), into)
+    assert (raised.value.code, target.read(MANIFEST)) == ("TG-SAVEPOINT-REFUSED", None)
+    assert "queries/query/spark/metadata" in raised.value.found
 
 
 def test_a_file_with_other_bytes_is_found_before_a_restore_uses_it(s3: S3Server, tmp_path: Path) -> None:

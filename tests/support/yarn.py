@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import signal
+import subprocess
 import sys
 import time
 import urllib.request

@@ -24,6 +24,16 @@ def test_what_each_gives_comes_in_their_order_whoever_is_done_first():
     assert list(side_by_side(act, range(THREADS))) == list(range(THREADS))
 
 
+def test_two_large_files_are_done_at_once_where_that_is_asked_for():
+    both = threading.Barrier(2)
+
+    def act(number: int) -> int:
+        both.wait(BOUND_SECONDS)
+        return number
+
+    assert list(side_by_side(act, range(2), at_least=2)) == [0, 1]
+
+
 def test_behind_an_error_nothing_more_begins():
     begun: list[int] = []
     failing = threading.Event()

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.repository import ROOT
 from tidegate.cli import cluster_run
 from tidegate.cli.cluster_run import run_in_cluster
 from tidegate.cli.common import Printed
-from tests.house.repository import ROOT
 from tidegate.settings.reading import read_settings
 from tidegate.spark import in_cluster
 from tidegate.submit import yarn_cluster

@@ -17,21 +17,21 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 
-def side_by_side(act: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> Iterator[ResultT]:
+def side_by_side(act: Callable[[ItemT], ResultT], items: Sequence[ItemT], at_least: int = THREADS) -> Iterator[ResultT]:
     """The results of `act` for each file, in order. After the first error nothing more begins, and running calls are
-    awaited.
+    awaited. Fewer files than `at_least` are done one after the other.
 
     The threads are daemons. A process joins the threads of a `ThreadPoolExecutor` at its end, so it would not end if a
     disk hangs.
     """
-    if len(items) < THREADS:
+    if len(items) < at_least:
         yield from map(act, items)
         return
     outcomes = [Future[ResultT]() for _ in items]
     work = _Work(act, list(zip(outcomes, items, strict=True)))
     threads: list[threading.Thread] = []
     try:
-        for _ in range(THREADS):
+        for _ in range(min(THREADS, len(items))):
             thread = threading.Thread(target=work.go_on, name="tidegate-side-by-side", daemon=True)
             thread.start()
             threads.append(thread)

@@ -1,9 +1,9 @@
 """Savepoints on HDFS and S3, where no folder can be renamed: a savepoint counts from its manifest, which is put last.
 
-It is put together in the temporary folder of this machine, as on a local disk, and then copied, several files at once.
-Each copy is compared with the manifest by size and SHA-256. A kill leaves files without a manifest: no command takes
-them for a savepoint, and the next one under this id removes them. For a restore the files are brought to a temporary
-folder, and compared again.
+Its files are held as for a savepoint on a disk, and copied from there, several at once. The SHA-256 in the manifest is
+of the bytes that were sent, and the sizes of all files at their place are compared at the end. A kill leaves files
+without a manifest: no command takes them for a savepoint, and the next one under this id removes them. For a restore
+the files are brought to a temporary folder, and compared with the manifest.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tidegate.checkpoints.job_layout import JOB_RECORD
-from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import FileFlaw, SavedFile, SavepointFormat, SavepointRecord, digest_of, encode
+from tidegate.core.errors import TidegateError
+from tidegate.core.records import FileFlaw, SavedFile, SavepointFormat, digest_of, encode
 from tidegate.disk.side_by_side import side_by_side
-from tidegate.savepoints.at_a_place import open_at
+from tidegate.savepoints.at_a_place import open_at, sizes_wrong_at
+from tidegate.savepoints.building import BuildingElsewhere
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
 from tidegate.savepoints.hold import newest_done
@@ -29,8 +30,8 @@ from tidegate.savepoints.take import (
     RunningJob,
     check_folder,
     held_in,
+    not_whole,
     of_this_form,
-    prove_whole,
     put_together,
     remove_held,
     take,
@@ -58,14 +59,20 @@ def take_into(job: RunningJob, savepoint_id: str, into: Folder, copying: Copying
         built = Path(here).resolve() / target.name
         held = held_in(job, built, secrets.token_hex(4))
         try:
-            record = put_together(job, savepoint_id, held, built, copying, form)
-            prove_whole(job, built, record)
-            _upload(built, record, target, copying)
+            files = open_checkpoint_files(target)
+            files.clear("")  # of a killed one
+            record = put_together(job, savepoint_id, held, BuildingElsewhere(built, files, copying), copying, form)
+            job.reach("described")
+            savepoint = Savepoint(Path(target.path), record, digest_of(encode(record)), place=target)
+            for error in sizes_wrong_at(savepoint):
+                raise not_whole(job, f"{error.where}: {error.found}")
+            copying.appear()
+            open_storage(target).put_if_absent(MANIFEST, encode(record))
         finally:
             with suppress(TidegateError):  # the next savepoint removes the rest: this must not hide the first error
                 remove_held(job.folder)
     job.reach("renamed")
-    return Savepoint(Path(target.path), record, digest_of(encode(record)), place=target)
+    return savepoint
 
 
 def take_last_into(
@@ -118,29 +125,11 @@ def brought_here(place: Folder, into: Path) -> Savepoint:
     source, target = open_checkpoint_files(place), open_checkpoint_files(folder)
 
     bring = _copy(source, target, Copying())
-    for file, flaw in zip(savepoint.record.files, side_by_side(bring, savepoint.record.files), strict=True):
+    files = savepoint.record.files
+    for file, flaw in zip(files, side_by_side(bring, files, at_least=2), strict=True):
         if flaw is not None:
             raise flaw.error(source.where(file.name), COPY_AGAIN)
     return replace(savepoint, place=place)
-
-
-def _upload(built: Path, record: SavepointRecord, target: Folder, copying: Copying) -> None:
-    """Copy every file, then put the manifest. Raises STORAGE_UNUSABLE for a copy with other bytes."""
-    source, into = open_checkpoint_files(built), open_checkpoint_files(target)
-    into.clear("")  # of a killed one
-    copying.total_bytes += sum(file.size_bytes for file in record.files)
-    for file, flaw in zip(record.files, side_by_side(_copy(source, into, copying), record.files), strict=True):
-        if flaw is not None:
-            raise TidegateError(
-                Code.STORAGE_UNUSABLE,
-                expected=flaw.expected,
-                found=flaw.found,
-                where=into.where(file.name),
-                next_step="take the savepoint again; then see `tidegate check` of the storage",
-            )
-    into.sync()
-    copying.appear()
-    open_storage(target).put_if_absent(MANIFEST, (built / MANIFEST).read_bytes())
 
 
 def _copy(source: CheckpointFiles, into: CheckpointFiles, copying: Copying) -> Callable[[SavedFile], FileFlaw | None]:

@@ -33,10 +33,9 @@ from tidegate.core.records import (
     digest_of,
     encode,
 )
-from tidegate.disk.blocks import copy_measured, measured
 from tidegate.disk.durable import Trust, ensure_folder, sync_file, sync_folder
-from tidegate.disk.side_by_side import side_by_side
 from tidegate.disk.walking import files_below
+from tidegate.savepoints.building import Building, BuildingOnDisk
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
 from tidegate.savepoints.hold import RunningQuery, hold, newest_done
@@ -111,8 +110,13 @@ def take(
         own = secrets.token_hex(4)  # a canceled one, on a disk that hung, removes only its own files
         held, partial = held_in(job, target, own), into / f".{target.name}.{own}{_PARTIAL}"
         try:
-            record = put_together(job, savepoint_id, held, partial, copying, form)
-            prove_whole(job, partial, record)
+            building = BuildingOnDisk(partial, copying, one_by_one=job.runs_on)
+            record = put_together(job, savepoint_id, held, building, copying, form)
+            _write_synced(partial / MANIFEST, encode(record))
+            sync_folder(partial)
+            job.reach("described")
+            for lack in _lacks(partial, record):
+                raise not_whole(job, lack)
             copying.appear()
             os.rename(partial, target)
             sync_folder(into)
@@ -190,27 +194,22 @@ def check_folder(job: RunningJob, into: Path) -> None:
 
 
 def put_together(
-    job: RunningJob, savepoint_id: str, held: Path, partial: Path, copying: Copying, form: SavepointFormat
+    job: RunningJob, savepoint_id: str, held: Path, building: Building, copying: Copying, form: SavepointFormat
 ) -> SavepointRecord:
-    """Write everything of the savepoint except its name, durably."""
+    """Put the files of the savepoint to their place, durably. Returns its manifest, which is not written yet."""
     check_form(job, form)
     with job.keep_input():
         queries = _held(job, held, copying)
     job.reach("held")
     if form is SavepointFormat.NATIVE:
-        files = _copied(held, partial, copying, lambda _name: True, one_by_one=job.runs_on)
+        files = _copied(held, building, copying, lambda _name: True)
     else:
         by_rows = {query.done.query for query in queries if lives_by_rows(query.operators)}
-        files = _copied(held, partial, copying, lambda name: not _is_state_of(by_rows, name), one_by_one=job.runs_on)
-        files += _tables(job, queries, held, partial, copying)
-    for folder, _ in files_below(partial):
-        sync_folder(folder)
+        files = _copied(held, building, copying, lambda name: not _is_state_of(by_rows, name))
+        files += _tables(job, queries, held, building, copying)
+    building.settle()
     job.reach("copied")
-    record = _described(job, savepoint_id, queries, files, form)
-    _write_synced(partial / MANIFEST, encode(record))
-    sync_folder(partial)
-    job.reach("described")
-    return record
+    return _described(job, savepoint_id, queries, files, form)
 
 
 def _held(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery]:
@@ -247,10 +246,9 @@ def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
     return query
 
 
-def prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> None:
-    """Raise if a file of the new savepoint is missing or truncated: a copy may take hours."""
-    for lack in _lacks(partial, record):
-        raise _refused(job, "every file as it was copied", lack)
+def not_whole(job: RunningJob, lack: str) -> TidegateError:
+    """The error of a new savepoint of which a file is missing or truncated: a copy may take hours."""
+    return _refused(job, "every file as it was copied", lack)
 
 
 def _still_that(job: RunningJob, standing: Savepoint, form: SavepointFormat) -> Savepoint:
@@ -307,23 +305,13 @@ def _described(
     )
 
 
-def _copied(
-    source: Path, target: Path, copying: Copying, wanted: Callable[[str], bool], *, one_by_one: bool
-) -> list[SavedFile]:
+def _copied(source: Path, building: Building, copying: Copying, wanted: Callable[[str], bool]) -> list[SavedFile]:
     """Copy the wanted files of a folder, by their paths below it. Each is durable at the end."""
     folders = list(files_below(source))
     copying.total_bytes = sum((folder / name).stat().st_size for folder, names in folders for name in names)
-    for folder, _ in folders:
-        (target / folder.relative_to(source)).mkdir()
+    building.make_folders(folder.relative_to(source).as_posix() for folder, _ in folders)
     paths = [(folder / name).relative_to(source).as_posix() for folder, names in folders for name in names]
-
-    def copy(path: str) -> SavedFile:
-        with (source / path).open("rb", buffering=0) as read:
-            size, digest = copy_measured(read, target / path, copying.copied)
-        return SavedFile(name=path, size_bytes=size, sha256=digest)
-
-    chosen = [path for path in paths if wanted(path)]
-    return list(map(copy, chosen) if one_by_one else side_by_side(copy, chosen))
+    return building.copy(source, [path for path in paths if wanted(path)])
 
 
 def _is_state_of(queries: Set[str], name: str) -> bool:
@@ -332,7 +320,7 @@ def _is_state_of(queries: Set[str], name: str) -> bool:
 
 
 def _tables(
-    job: RunningJob, queries: Sequence[SavedQuery], held: Path, partial: Path, copying: Copying
+    job: RunningJob, queries: Sequence[SavedQuery], held: Path, building: Building, copying: Copying
 ) -> Iterator[SavedFile]:
     """The state of the queries as Parquet, every file durable. It replaces Spark's files with equal weight."""
     for query in queries:
@@ -343,21 +331,13 @@ def _tables(
             link_readable(checkpoint, readable)
             checkpoint = readable
         for table in tables_in(checkpoint, query):
-            begun, folder = copying.copied_bytes, partial / table.folder
+            begun, folder = copying.copied_bytes, building.folder / table.folder
             folder.parent.mkdir(parents=True, exist_ok=True)
             write_table(query, table, checkpoint, folder, copying)
             for path in sorted(folder.iterdir()):
-                yield _measured(path, partial)
+                yield building.keep(path.relative_to(building.folder).as_posix())
             copying.copied_bytes = begun
             copying.copied(state_bytes(checkpoint, table) if by_rows else 0)
-
-
-def _measured(path: Path, root: Path) -> SavedFile:
-    """A file of another writer, made durable."""
-    size, digest = measured(path)
-    with path.open("rb") as file:
-        sync_file(file.fileno())
-    return SavedFile(name=path.relative_to(root).as_posix(), size_bytes=size, sha256=digest)
 
 
 def _check_rows(job: RunningJob, query: str, operators: Iterable[StatefulOperator]) -> WriteTable:

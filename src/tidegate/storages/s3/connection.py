@@ -17,6 +17,11 @@ PATIENCE_SECONDS = 60.0
 FIRST_PATIENCE_SECONDS = 5.0
 """The same before the server has answered this process once: probably the endpoint is wrong."""
 
+PARTS_ON_THEIR_WAY = 8
+"""So many parts of all uploads of a process are in memory and being sent. A driver's memory may be bounded by its
+cluster, which kills it.
+"""
+
 _CONNECT_SECONDS = 5.0
 _READ_SECONDS = 30.0
 _CONNECTIONS_AT_MOST = 32
@@ -38,6 +43,8 @@ class S3Connection:
         self._has_answered = False
         self.copies_in_doubt = set[str]()
         """The targets of copies that got no answer, until their objects are seen."""
+        self.free_parts = threading.BoundedSemaphore(PARTS_ON_THEIR_WAY)
+        """Taken before a part of an upload is put aside for sending, given back when it is sent."""
         self._said = set[str]()
 
     def note_answer(self) -> None:

@@ -37,7 +37,8 @@ _PARTS_AT_ONCE = 4
 
 
 class Upload:
-    """A new object, written from its begin to its end by one thread. Holds at most six parts in memory.
+    """A new object, written from its begin to its end by one thread. Holds one part in memory beside those that are
+    being sent: of all uploads of this process only some are at once.
 
     What fits one part is one conditional put. A larger one is an upload in parts, which are sent side by side. The
     answer to its completion proves nothing (a server may answer 200 and do nothing): the object is looked at.
@@ -60,17 +61,21 @@ class Upload:
         self._rest += block
         self._size_bytes += len(block)
         while len(self._rest) > PART_BYTES:
-            part = bytes(memoryview(self._rest)[:PART_BYTES])
-            del self._rest[:PART_BYTES]
-            self._begun().send(part)
+            self._begun().send(self._part)
         return len(block)
+
+    def _part(self) -> bytes:
+        """The first part of what is not sent yet, put aside."""
+        part = bytes(memoryview(self._rest)[:PART_BYTES])
+        del self._rest[:PART_BYTES]
+        return part
 
     def end(self) -> bool:
         """Make the object appear. True if this upload has created it, False if another writer has taken its key."""
         self._is_sent = True
         if self._parts is None:
             return self._bucket.put_if_absent(self._key, bytes(self._rest), self._doing, self._token)
-        self._parts.send(bytes(self._rest))
+        self._parts.send(self._part)
         return _completed(
             self._bucket, self._key, self._doing, self._parts.upload, self._parts.all(), self._token, self._size_bytes
         )
@@ -105,12 +110,21 @@ class _SentParts:
         self._pending: deque[Future[CompletedPartTypeDef]] = deque()
         self._done: list[CompletedPartTypeDef] = []
 
-    def send(self, part: bytes) -> None:
-        """Send the next part. Waits while several are on their way, and raises the error of an earlier one."""
+    def send(self, next_part: Callable[[], bytes]) -> None:
+        """Send the next part, which is put aside when there is room for it. Waits while several are on their way, of
+        this upload or of all, and raises the error of an earlier one.
+        """
         if len(self._pending) == _PARTS_AT_ONCE:
             self._done.append(self._pending.popleft().result())
-        number = len(self._done) + len(self._pending) + 1
-        self._pending.append(self._threads.submit(self._sent, number, part))
+        number, free = len(self._done) + len(self._pending) + 1, self._bucket.connected.free_parts
+        free.acquire()
+        try:
+            sent = self._threads.submit(self._sent, number, next_part())
+        except BaseException:
+            free.release()
+            raise
+        sent.add_done_callback(lambda _: free.release())
+        self._pending.append(sent)
 
     def all(self) -> list[CompletedPartTypeDef]:
         """All parts, when each has arrived."""

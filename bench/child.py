@@ -33,7 +33,10 @@ from bench import (
     scale_state,
     simulation,
     start,
+    storage_cluster,
     storage_epochs,
+    storage_growth,
+    storage_savepoint,
     throughput,
 )
 from bench.figures import Figure
@@ -73,7 +76,12 @@ SCALE: Mapping[str, Measure] = {
     "scale-files": scale_files.measure,
     "scale-workers": scale_kafka.measure_memory,
 }
-STORAGE: Mapping[str, Measure] = {"storage-epochs": storage_epochs.measure}
+STORAGE: Mapping[str, Measure] = {
+    "storage-epochs": storage_epochs.measure,
+    "storage-growth": storage_growth.measure,
+    "storage-savepoint": storage_savepoint.measure,
+    "storage-cluster": storage_cluster.measure,
+}
 SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,
     "kafka": KAFKA,

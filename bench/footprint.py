@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,12 +95,17 @@ def living_of(session: int, others: set[int]) -> dict[int, Sample]:
 
 def cpu_seconds_of_session() -> float:
     """Of all processes of this one's session, and of those that they have waited for."""
-    session, ticks = os.getsid(0), 0
+    return cpu_seconds_of_sessions({os.getsid(0)})
+
+
+def cpu_seconds_of_sessions(sessions: Collection[int]) -> float:
+    """The same of these sessions."""
+    ticks = 0
     for process in Path("/proc").glob("[0-9]*"):
         try:
             fields = (process / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if int(fields[_SESSION]) == session:
+        if int(fields[_SESSION]) in sessions:
             ticks += sum(int(field) for field in fields[_USER : _USER + 4])
     return ticks / _TICKS_PER_SECOND

@@ -60,11 +60,15 @@ def fill(session: SparkSession, place: Path, keys: int) -> None:
 
 def take_ended(session: SparkSession, place: Path, form: SavepointFormat = SavepointFormat.NATIVE) -> Path:
     """As `tidegate stop -p` does of a job whose queries have ended."""
+    return take(ended_job(session, place), "bench", place / "saved", form=form).folder
+
+
+def ended_job(session: SparkSession, place: Path) -> RunningJob:
+    """The job of a savepoint, when its queries have ended."""
     job = open_job(Folder.of(place / "checkpoints" / JOB))
     none: frozenset[str] = frozenset()
     queries = [RunningQuery(job.query(each, none, none), each.folder, _ALL) for each in job.queries()]
-    running = RunningJob(job.folder, job.record, queries, write_table=partial(write_table, session))
-    return take(running, "bench", place / "saved", form=form).folder
+    return RunningJob(job.folder, job.record, queries, write_table=partial(write_table, session))
 
 
 def start_from(session: SparkSession, place: Path, keys: int, saved: Path, name: str) -> None:

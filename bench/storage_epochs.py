@@ -22,8 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.epochs import CASES, SOURCE, Case
 from bench.figures import Better, Figure
-from tests.support.hdfs import HdfsServer
-from tests.support.s3 import S3Server, set_environment
+from bench.storage_servers import storage_servers
 from tidegate import Job, SparkSource
 from tidegate.settings.reading import read_settings
 from tidegate.spark.connectors import storage_conf
@@ -48,7 +47,7 @@ class Side:
 
 def measure(rounds: int, *, quick: bool) -> list[Figure]:
     """Both figures: the ratio of HDFS to the disk, and the milliseconds that tidegate adds on S3."""
-    warm_up, epochs = (10, 20) if quick else (20, 80)
+    warm_up, epochs = (10, 20) if quick else (20, 50)
     samples: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, _sides(Path(folder)) as (session, sides):
         for number in range(rounds + 1):
@@ -87,30 +86,22 @@ def measure(rounds: int, *, quick: bool) -> list[Figure]:
 @contextmanager
 def _sides(folder: Path) -> Generator[tuple[SparkSession, list[Side]]]:
     """The servers, a session that reaches them, and the sides."""
-    hdfs, server = HdfsServer(folder / "hdfs"), S3Server(folder / "s3")
-    try:
-        server.folder_of_data.mkdir()
-        hdfs.start()
-        server.start()
-        with set_environment(server.environment):
-            on_s3 = server.folder()
-            session = open_session("bench", read_settings({"checkpointing.dir": str(on_s3)}, {}))
-            session.sparkContext.setLogLevel("OFF")
-            try:
-                yield (
-                    session,
-                    [
-                        Side("disk", Folder.of(folder / "checkpoints"), _tidegate),
-                        Side("hdfs", Folder.of(f"{hdfs.uri}/checkpoints"), _tidegate),
-                        Side("s3", on_s3 / "tidegate", _tidegate),
-                        Side("plain s3", on_s3 / "plain", _plain),
-                    ],
-                )
-            finally:
-                session.stop()
-    finally:
-        server.stop()
-        hdfs.stop()
+    with storage_servers(folder) as servers:
+        on = servers.folders()
+        session = open_session("bench", read_settings({"checkpointing.dir": str(on["s3"])}, {}))
+        session.sparkContext.setLogLevel("OFF")
+        try:
+            yield (
+                session,
+                [
+                    Side("disk", Folder.of(folder / "checkpoints"), _tidegate),
+                    Side("hdfs", on["hdfs"], _tidegate),
+                    Side("s3", on["s3"] / "tidegate", _tidegate),
+                    Side("plain s3", on["s3"] / "plain", _plain),
+                ],
+            )
+        finally:
+            session.stop()
 
 
 def _tidegate(session: SparkSession, checkpoints: Folder, place: Path, epochs: int) -> list[float]:

@@ -89,9 +89,14 @@ class StandaloneCluster:
     def stop(self) -> None:
         process.end(self._processes[::-1], _STOP_SECONDS)
 
+    @property
+    def workers(self) -> list[int]:
+        """The process ids of the workers. Each leads a session, in which its executors are, too."""
+        return [each.pid for each in self._processes[1:]]
+
     def executors(self) -> list[int]:
         """The process ids of all executors that live now."""
-        workers = {each.pid for each in self._processes[1:]}
+        workers = set(self.workers)
         found = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
         return sorted(each for each in found if _parent(each) in workers)
 

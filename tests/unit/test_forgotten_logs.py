@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
+import msgspec
 import pytest
 
 from tests.simulation.openers_memory import in_memory
 from tidegate.checkpoints import retention
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.ingest_pieces import PieceLog
-from tidegate.checkpoints.ingest_standing import name_of_log
+from tidegate.checkpoints.ingest_standing import name_of_log, prepared_logs
 from tidegate.checkpoints.retention import delete_checkpoints
-from tidegate.checkpoints.succession import begin_job
+from tidegate.checkpoints.succession import begin_job, end_preparation, open_next, reserve
 from tidegate.core.records import JobRecord
+from tidegate.savepoints import ingest_restore_elsewhere
+from tidegate.savepoints.ingest_join import fresh_log
+from tidegate.savepoints.ingest_restore_elsewhere import prepare_logs_elsewhere, settle_logs_elsewhere
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
@@ -68,6 +73,29 @@ def test_a_forget_that_was_paused_removes_no_line_of_the_next_job(monkeypatch: p
 
     monkeypatch.setattr(retention, "name_of_log", paused)
     forget()
+    assert opened().end.line == 1
+
+
+def test_a_restore_that_was_paused_lets_no_log_of_a_forgotten_job_count_in_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its generation counts, and it has not named its log yet; before it does, the job is forgotten."""
+    restored, following = msgspec.structs.replace(FIRST, generation=2), msgspec.structs.replace(NEXT, generation=3)
+    reserve(FOLDER, FIRST, restored)
+    prepare_logs_elsewhere(FOLDER, 2, [replace(fresh_log("lines"), replaced={"lines": opened().end.offset})])
+    end_preparation(FOLDER, restored, [])
+    open_next(FOLDER, FIRST, restored)
+
+    def paused(storage: Storage) -> dict[int, str]:
+        found = prepared_logs(storage)
+        monkeypatch.setattr(ingest_restore_elsewhere, "prepared_logs", prepared_logs)
+        forget()
+        begin_job(FOLDER, following)
+        opened().append([b"of the next job"])
+        return found
+
+    monkeypatch.setattr(ingest_restore_elsewhere, "prepared_logs", paused)
+    settle_logs_elsewhere(FOLDER, 2)
     assert opened().end.line == 1
 
 

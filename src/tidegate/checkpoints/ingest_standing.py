@@ -117,6 +117,7 @@ def count_prepared(storage: Storage, generations: Container[int]) -> None:
     for generation, name in sorted(prepared_logs(storage).items()):
         if generation in generations:
             storage.put_if_absent(since_record(generation), name.encode())
+            remove_prepared(storage, generation)
 
 
 def give_up_log(storage: Storage, name: str, job_id: str) -> None:
@@ -149,6 +150,12 @@ def prepared_record(generation: int, *, replaces: bool) -> str:
 def since_record(generation: int) -> str:
     """The record that names the log since this generation."""
     return f"{_SINCE}{generation}"
+
+
+def remove_prepared(storage: Storage, generation: int) -> None:
+    """The generation counts, or never will. `storage`: that of the log's folder."""
+    for replaces in (True, False):
+        storage.delete(prepared_record(generation, replaces=replaces))
 
 
 def prepared_logs(storage: Storage) -> dict[int, str]:

@@ -29,6 +29,7 @@ from tidegate.checkpoints.ingest_standing import (
     LoggedPieces,
     prepared_logs,
     prepared_record,
+    remove_prepared,
     remove_unnamed,
     since_record,
     standing_log,
@@ -78,8 +79,7 @@ def settle_logs_elsewhere(job_folder: Folder, generation: int) -> None:
                 log.put_if_absent(since_record(number), name.encode())
                 log.replace(OWNER, secrets.token_bytes(TOKEN_BYTES))
             if number <= generation or give_up(job, number):
-                for replaces in (True, False):
-                    log.delete(prepared_record(number, replaces=replaces))
+                remove_prepared(log, number)
                 remove_unnamed(log)
 
 

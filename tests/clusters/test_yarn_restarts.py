@@ -23,7 +23,7 @@ from tidegate.operate import State
 PROGRAM = Path(__file__).with_name("files_program.py")
 RESTARTS = 2
 DELAY_SECONDS = 3.0
-LEASE_SECONDS = 8.0
+LEASE_SECONDS = 20.0
 
 pytestmark = [pytest.mark.more, pytest.mark.timeout(1500)]
 

@@ -63,7 +63,7 @@ def test_executors_of_one_host_use_the_same_ids_one_after_the_other(
 def test_what_executors_leave_open_on_disks_that_are_lost_with_them_ends_at_the_second_epoch(
     broker: Broker, tmp_path: Path, sink_of: Sinks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No one finds their ids on a disk any more; the broker lists them."""
+    """Their ids are on no disk any more; the broker lists them."""
     sink = sink_of(broker, tmp_path / "first")
     seen = prepared(sink, attempt_of(epoch=0), rows_from(0, 2))
     for number in range(EXECUTORS):

@@ -142,9 +142,9 @@ def test_the_checkpoint_program_counts_on_when_its_driver_is_killed(session: Ses
     words.await_driver()
     words.send("tide and gate")
     words.are_counted(application, "tide", "and", "gate")
-    before = len(pieces(session))
+    before = len(files_below(session, "chk/counts/ingest"))
     words.send("and sea")
-    session.wait_for(lambda: len(pieces(session)) > before, "the line is not safe")
+    session.wait_for(lambda: len(files_below(session, "chk/counts/ingest")) > before, "the line is not safe")
     session.kill_driver(job, application)
     words.await_driver()
     words.are_counted(application, "and", "sea")
@@ -200,6 +200,8 @@ def test_kafka_to_kafka_through_a_kill_and_what_its_reader_prints(session: Sessi
         reader = session.submit(module, f"read_committed.py --servers {servers}")
         job = session.job_in(application)
         session.job_in(reader)
+        # each begins behind the newest row, which it has asked for by then
+        session.wait_for(lambda: len(starts(session)) == 2, "the first positions are not known")
         send = f"python examples/kafka_exactly_once.py --servers {servers} --send"
         assert shows(terminal.type(f"{send} 300"), "300 rows sent")
         session.wait_for(lambda: "row 0 " in session.printed(reader), "nothing is read")
@@ -216,23 +218,28 @@ def test_kafka_to_kafka_through_a_kill_and_what_its_reader_prints(session: Sessi
     assert typed(terminal, session) == told("kafka_exactly_once.py")
 
 
+def starts(session: Session) -> list[str]:
+    return [path for path in files_below(session, "chk") if path.endswith("/g1/ledger/start")]
+
+
 def rows_in(printed: str) -> list[str]:
     return re.findall(r"[│|] (row \d+) +[│|]", printed)
 
 
-def pieces(session: Session) -> list[str]:
-    """The pieces of the log of lines."""
-    client = hdfs_native.Client(session.yarn.hdfs.uri)
-    return [
-        each.path for each in client.list_status(f"/{session.terminal.folder.name}/chk/counts/ingest", recursive=True)
-    ]
+def files_below(session: Session, folder: str) -> list[str]:
+    """The paths of all files below a folder of HDFS."""
+    place = f"/{session.terminal.folder.name}/{folder}"
+    try:
+        found = hdfs_native.Client(session.yarn.hdfs.uri).list_status(place, recursive=True)
+    except FileNotFoundError:
+        return []
+    return [each.path for each in found if not each.isdir]
 
 
 def newest(session: Session) -> int:
     """The newest retained checkpoint."""
-    client = hdfs_native.Client(session.yarn.hdfs.uri)
-    found = client.list_status(f"/{session.terminal.folder.name}/chk/words/checkpoints", recursive=False)
-    return max(int(Path(each.path).name) for each in found)
+    found = files_below(session, "chk/words/checkpoints")
+    return max(int(number) for path in found for number in re.findall(r"/checkpoints/(\d+)/", path))
 
 
 def logs_here(terminal: Terminal) -> list[Path]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tidegate.core.digests import sha256
 from tidegate.core.records import NotedFolder, decode, encode
 from tidegate.machine.user import hadoop_user
-from tidegate.storages.hdfs.configuration import default_file_system
+from tidegate.storages.hadoop import default_file_system
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 

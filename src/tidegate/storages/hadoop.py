@@ -1,10 +1,12 @@
-"""The settings by which Spark's JVM and its executors reach a storage as tidegate does, by the scheme of a folder."""
+"""Hadoop's side of the storages: by the scheme of a folder, the settings by which Spark's JVM and its executors reach a
+storage as tidegate does; and the file system of a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from tidegate.extras import Extra, require
+from tidegate.storages.hdfs import configuration
 from tidegate.storages.schemes import Folder, Scheme, Where
 
 
@@ -17,6 +19,12 @@ def hadoop_settings(where: Where) -> Mapping[str, str]:
     folder = Folder.of(where)
     settings = _SETTINGS.get(folder.scheme)
     return {} if settings is None else settings()
+
+
+def default_file_system() -> str:
+    """The URI of the file system that a cluster uses by itself, `fs.defaultFS` in HADOOP_CONF_DIR; empty if none is
+    named. Raises SETTING_VALUE for files that cannot be read."""
+    return configuration.default_file_system()
 
 
 def _s3() -> Mapping[str, str]:

@@ -96,6 +96,7 @@ ATTEMPTS = AttemptsSoFar(
     restarts=RestartsSoFar(past=(Restarted(at=AT, pause=1.0),), has_run=True, next_start=AT + 1, taken_since=AT),
     failed_epochs={"counts": 1},
     failure=FAILURE,
+    resumes="0f1e2d3c",
 )
 CHECKPOINT = DoneCheckpoint(query="counts", epoch=41, run=5, at=AT, duration_ms=12.5, rows=17, aborted=1)
 PROGRESS = CopyProgress(copied_bytes=17, total_bytes=1_000)
@@ -153,6 +154,12 @@ def restarts(folder: Path) -> None:
     assert records.newest() == (1, ATTEMPTS)
 
 
+def has_run(folder: Path) -> None:
+    records = AttemptRecords(Folder.of(folder), "application_1767323045678_0001")
+    records.has_run("0f1e2d3c")
+    assert records.newest() == (0, AttemptsSoFar(restarts=RestartsSoFar(has_run=True), resumes="0f1e2d3c"))
+
+
 def progress(folder: Path) -> None:
     write_progress(folder, "nightly", PROGRESS)
     assert read_progress(folder, "nightly") == PROGRESS
@@ -160,7 +167,10 @@ def progress(folder: Path) -> None:
 
 WRITERS: dict[str, Callable[[Path], None]] = {
     each.__name__: each
-    for each in (sinks, sources, guarantees, request, answer, mark, beat, failure, restarts, checkpoints, progress)
+    for each in (
+        *(sinks, sources, guarantees, request, answer, mark),
+        *(beat, failure, restarts, has_run, checkpoints, progress),
+    )
 }
 """By format: writes one file into an empty folder, and reads it back."""
 

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from tidegate.checkpoints.retention import delete_checkpoints
+from tidegate.checkpoints.succession import begin_job
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import JobRecord
 from tidegate.core.telling import error_of
 from tidegate.operate.failures import read_failures
 from tidegate.operate.reports import FailureReport, report_of
@@ -26,6 +29,7 @@ from tidegate.supervise.restart import ExponentialDelay, FailureRate, FixedDelay
 from tidegate.supervise.restart_history import RestartsSoFar
 
 APPLICATION = "application_1767323045678_0001"
+JOB = JobRecord(name="words", job_id="0f1e2d3c", generation=1)
 STEADY = ExponentialDelay(initial=1.0, maximum=60.0, multiplier=2.0, reset=3600.0, jitter=0.0)
 
 
@@ -62,6 +66,7 @@ class Yarn:
     def running(self) -> ApplicationAttempt:
         attempt = self.start()
         assert isinstance(self.declared(attempt), GoOn)
+        begin_job(Folder.of(self.folder), JOB)
         attempt.say(Running())
         return attempt
 
@@ -214,7 +219,7 @@ def test_a_tolerated_epoch_costs_no_restart_and_its_count_goes_to_the_next_attem
     cluster.running().say(Finished(report=failure(Code.EPOCH_TIMEOUT), failed_epochs={"counts": 2}))
     second = cluster.start()
     answer = cluster.declared(second)
-    assert answer == GoOn({"counts": 2})
+    assert answer == GoOn({"counts": 2}, JOB.job_id)
     assert (cluster.slept, cluster.has_ended) == ([], False)
     second.say(Running())
     second.say(Finished(report=failure()))
@@ -236,9 +241,21 @@ def test_another_application_begins_to_count_anew_and_removes_the_records_of_the
     cluster.running().say(Finished(report=failure()))
     other = AttemptRecords(Folder.of(tmp_path), "application_1767323045678_0002")
     assert other.newest() == (0, AttemptsSoFar())
-    other.has_run()
-    assert other.newest() == (0, AttemptsSoFar(restarts=RestartsSoFar(has_run=True)))
+    other.has_run("1a2b3c4d")
+    assert other.newest() == (0, AttemptsSoFar(restarts=RestartsSoFar(has_run=True), resumes="1a2b3c4d"))
     assert sorted(each.name for each in (tmp_path / "restarts").iterdir()) == ["application_1767323045678_0002"]
+
+
+def test_a_later_attempt_only_resumes_the_job_that_its_application_has_run(tmp_path: Path) -> None:
+    """The job may be forgotten before YARN starts the attempt, which would begin it anew. `starting.py` compares."""
+    cluster = yarn(tmp_path, STEADY)
+    assert cluster.declared(cluster.start()) == GoOn()
+    cluster.running()
+    delete_checkpoints(Folder.of(tmp_path), JOB.job_id, lambda _: None)
+    refused_one = cluster.start()
+    assert cluster.declared(refused_one) == GoOn(resumes=JOB.job_id)
+    refused_one.say(Finished(report=failure(Code.JOB_MISMATCH)))
+    assert cluster.has_ended
 
 
 def test_one_record_is_kept_however_often_the_job_fails(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.simulation.openers_memory import in_memory
 from tidegate.checkpoints.ingest_pieces import PieceLog
 from tidegate.checkpoints.ingest_segments import SegmentLog
 from tidegate.checkpoints.ingest_standing import standing_log
+from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.checkpoints.succession import begin_job, end_preparation, give_up, open_next, reserve, standing
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger_names import PREPARED_START, START
@@ -21,6 +22,7 @@ from tidegate.savepoints.ingest_restore_elsewhere import join_elsewhere, prepare
 from tidegate.savepoints.settled import demand_starts, settle
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
+from tidegate.supervise.job_folder import find_again
 from tidegate.testing.memory_storage import Memory
 
 FOLDER = Folder.of("s3://bucket/job")
@@ -47,6 +49,13 @@ def test_an_opener_whose_files_a_start_has_removed_goes_no_further() -> None:
     assert open_storage(FOLDER / "queries/query/g2").read(PREPARED_START) is None
     assert code_of(lambda: end_preparation(FOLDER, SECOND, ["query"])) == "TG-GENERATION-SEALED"
     assert standing(FOLDER) == FIRST
+
+
+def test_a_supervisor_elsewhere_takes_a_forgotten_job_for_no_disk_that_is_not_mounted(tmp_path: Path) -> None:
+    """Else it starts drivers for ever. The driver finds out, and refuses (`starting.demand_resumed`)."""
+    delete_checkpoints(FOLDER, FIRST.job_id, lambda _: None)
+    find_again(FOLDER)
+    assert code_of(lambda: find_again(Folder.of(tmp_path))) == "TG-STORAGE-UNUSABLE"
 
 
 def test_a_start_that_was_paused_removes_nothing_of_an_opener_that_is_ready() -> None:

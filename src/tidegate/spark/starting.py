@@ -242,13 +242,13 @@ def recorded(job: DeclaredJob) -> JobRecord:
 
 
 def demand_resumed(record: JobRecord, resumes: str, job_folder: Folder) -> None:
-    """Raise JOB_MISMATCH if a driver that a supervisor has started again would not resume its job, of the id `resumes`,
-    but begin it anew. `resumes` is empty for the first driver.
+    """Raise JOB_MISMATCH if a driver that a supervisor or YARN has started again would not resume its job, of the id
+    `resumes`, but begin it anew. `resumes` is empty for the first driver.
     """
     if resumes and record.job_id != resumes:
         raise TidegateError(
             Code.JOB_MISMATCH,
-            expected=f"to resume job {record.name} of id {resumes}, which this supervisor has started before",
+            expected=f"to resume job {record.name} of id {resumes}, which the drivers before this one have run",
             found="another job, or none: it was forgotten meanwhile (`tidegate forget`)",
             where=str(job_folder),
             next_step="nothing, if the job is to stay forgotten; to begin it anew: `tidegate run` again",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tidegate.checkpoints.succession import standing
 from tidegate.core.errors import TidegateError
 from tidegate.core.telling import parts_of
 from tidegate.operate.beat import write_failed_beat
@@ -109,7 +110,7 @@ class ApplicationAttempt:
                 self._folder, given_up(self._known.failure, self._strategy, self._where(self._attempt))
             )
         self._wait()
-        return GoOn(self._known.failed_epochs)
+        return GoOn(self._known.failed_epochs, self._known.resumes)
 
     def _refused(self, folder: Folder, error: TidegateError) -> Refused:
         """The last driver was killed: it has not reported that the job has failed."""
@@ -137,11 +138,15 @@ class ApplicationAttempt:
             self._time.sleep(seconds)
 
     def _runs(self) -> None:
+        """Where the job cannot be read, nothing is recorded: a record without its id would stay."""
         self._known = self._known.running()
         self._news.running()
-        if self._records is not None:
+        if self._records is not None and self._folder is not None:
             try:
-                self._records.has_run()
+                record = standing(self._folder)
+                if record is not None:
+                    self._known = self._known.running(record.job_id)
+                    self._records.has_run(record.job_id)
             except TidegateError as error:
                 self._news.history_failed(error)
 

@@ -5,7 +5,7 @@ No process outlives them, so a record in the job's folder has what a supervisor 
 own failures. One that was killed has written none: the next one counts it.
 
     restarts/<application>/<number>   all failures so far, and the decision after the newest one
-    restarts/<application>/has-run    the queries of an attempt have run
+    restarts/<application>/has-run    the queries of an attempt have run, and the id of their job
 
 Each is put if absent. The newest number counts and is never removed, so a late attempt changes nothing.
 """
@@ -13,6 +13,7 @@ Each is put if absent. The newest number counts and is never removed, so a late 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -33,6 +34,8 @@ _HAS_RUN = "has-run"
 _PAST_KEPT = 10_000
 """Restarts in a record, at most: half a megabyte. A job that fails once a second is not counted for ever."""
 
+RecordT = TypeVar("RecordT")
+
 _LOOKS = 10
 """At most. A record that is listed and not found was removed by the attempt that has put a newer one."""
 
@@ -49,6 +52,8 @@ class AttemptsSoFar(msgspec.Struct, frozen=True, kw_only=True):
     """By query, failed epochs in a row, if the newest failure is such an epoch and was tolerated."""
     failure: Failure | None = None
     """The newest one, and whether a restart follows."""
+    resumes: str = ""
+    """The id of the job that attempts have run; empty if none has."""
 
     @property
     def is_given_up(self) -> bool:
@@ -64,9 +69,16 @@ class AttemptsSoFar(msgspec.Struct, frozen=True, kw_only=True):
         past = self.restarts.past
         return min(max(0.0, self.restarts.next_start - now), past[-1].pause if past else 0.0)
 
-    def running(self) -> AttemptsSoFar:
-        """The queries of an attempt have run."""
-        return msgspec.structs.replace(self, restarts=msgspec.structs.replace(self.restarts, has_run=True))
+    def running(self, job_id: str = "") -> AttemptsSoFar:
+        """The queries of an attempt have run. `job_id`: that of their job, if it is known."""
+        restarts = msgspec.structs.replace(self.restarts, has_run=True)
+        return msgspec.structs.replace(self, restarts=restarts, resumes=self.resumes or job_id)
+
+
+class HasRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The queries of an attempt have run."""
+
+    job_id: str
 
 
 def after(
@@ -98,6 +110,7 @@ def after(
         restarts=history.so_far,
         failed_epochs=dict(failed_epochs or {}),
         failure=failure_of(report, at=at, restart_in_seconds=pause),
+        resumes=so_far.resumes,
     )
 
 
@@ -130,9 +143,12 @@ class AttemptRecords:
             number = max((int(name) for name in names if name.isdigit()), default=0)
             data = self._storage.read(str(number)) if number else b""
             if data is not None:
-                known = self._decoded(number, data) if number else AttemptsSoFar()
-                return number, known.running() if _HAS_RUN in names else known
-        return number, self._decoded(number, b"")  # listed, and never there
+                known = self._decoded(FORMAT, str(number), data) if number else AttemptsSoFar()
+                ran = self._storage.read(_HAS_RUN) if _HAS_RUN in names else None
+                if ran is not None:
+                    known = known.running(self._decoded(HAS_RUN_FORMAT, _HAS_RUN, ran).job_id)
+                return number, known
+        return number, self._decoded(FORMAT, str(number), b"")  # listed, and never there
 
     def put(self, number: int, known: AttemptsSoFar) -> bool:
         """Put the record of this number, and remove those before it. False if another attempt has put it."""
@@ -142,19 +158,20 @@ class AttemptRecords:
         self._storage.delete_all(older)
         return True
 
-    def has_run(self) -> None:
+    def has_run(self, job_id: str) -> None:
         """Note that the queries of an attempt have run. The job is this application's now: records of others go."""
-        self._storage.put_if_absent(_HAS_RUN, b"")
+        self._storage.put_if_absent(_HAS_RUN, HAS_RUN_FORMAT.encode(HasRun(job_id=job_id)))
         for name in self._restarts.folders(""):
             if name != self._application:
                 self._restarts.clear(name)
 
-    def _decoded(self, number: int, data: bytes) -> AttemptsSoFar:
+    def _decoded(self, form: RecordFormat[RecordT], name: str, data: bytes) -> RecordT:
         try:
-            return FORMAT.decode(data)
+            return form.decode(data)
         except Unreadable as flaw:
-            where = self._storage.where(str(number))
+            where = self._storage.where(name)
             raise flaw.error(where, "submit the program again: each application begins to count anew") from None
 
 
 FORMAT = RecordFormat(AttemptsSoFar, HeaderLine("application-attempts", 1))
+HAS_RUN_FORMAT = RecordFormat(HasRun, HeaderLine("application-has-run", 1))

@@ -64,10 +64,11 @@ def job_in(folder: Folder | None) -> str:
 
 
 def find_again(folder: Folder) -> None:
-    """Raise STORAGE_UNUSABLE if a job that has started is no longer in its folder. Its disk is not mounted then, and a
-    driver would create another job of this name on the disk below."""
+    """Raise STORAGE_UNUSABLE if a job that has started is no longer in its folder on a disk. The disk is not mounted
+    then, and a driver would create another job of this name on the disk below. Other storages are not mounted: there
+    the job was forgotten, which the driver finds out."""
     storage = open_storage(folder)
-    if storage.look(JOB_RECORD) is None:
+    if folder.is_local and storage.look(JOB_RECORD) is None:
         raise TidegateError(
             Code.STORAGE_UNUSABLE,
             expected="the record of the job, which has run in this folder",

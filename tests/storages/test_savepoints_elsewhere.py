@@ -6,9 +6,11 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 
+import msgspec
 import pytest
 
 from tests.support.hdfs import HdfsServer
@@ -17,7 +19,7 @@ from tests.support.saved_job import RECORD, write_job
 from tests.unit.test_canonical_take import write_rows
 from tidegate import operate
 from tidegate.core.errors import TidegateError
-from tidegate.core.records import SavepointFormat
+from tidegate.core.records import SavedFile, SavepointFormat, encode
 from tidegate.savepoints import claim as savepoint_claim
 from tidegate.savepoints.claim import claim, claimed_by_another, read_claim
 from tidegate.savepoints.copying import Copying
@@ -102,6 +104,40 @@ def test_what_a_killed_savepoint_has_left_is_none_and_the_next_one_removes_it(s3
     assert operate.list_savepoints(str(into)).savepoints == ()
     savepoint = taken(job, into)
     assert operate.verify_savepoint(str(savepoint.found_at)).problems == ()
+
+
+def test_a_driver_that_was_paused_leaves_the_savepoint_of_its_successor_alone(s3: S3Server, tmp_path: Path) -> None:
+    """Both were asked for the same one. It resumes before it has sent a file."""
+    job, into, theirs = write_job(tmp_path / "job"), s3.folder(), list[Savepoint]()
+
+    def reach(step: str) -> None:
+        if step == "held":
+            theirs.append(taken(write_job(tmp_path / "successor"), into))
+
+    assert code_of(lambda: taken(replace(job, reach=reach), into)) == "TG-SAVEPOINT-REFUSED"
+    (savepoint,) = theirs
+    assert operate.verify_savepoint(str(savepoint.found_at)).problems == ()
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_manifest_that_comes_first_is_answered_only_if_its_savepoint_is_whole(
+    s3: S3Server, tmp_path: Path, lost: int
+) -> None:
+    """A driver that was paused puts its own, and another one has removed its files meanwhile."""
+    job, into = write_job(tmp_path / "job"), s3.folder()
+    files = [SavedFile(name="queries/query/spark/state/0/0/99.zip", size_bytes=1, sha256="0" * 64)] * lost
+    its_own = taken(job, s3.folder()).record
+    its_own = msgspec.structs.replace(its_own, at="2026-01-02T03:04:05.678+00:00", files=(*its_own.files, *files))
+
+    def reach(step: str) -> None:
+        if step == "described":
+            open_storage(into / "savepoint-0f1e2d3c-first").put_if_absent(MANIFEST, encode(its_own))
+
+    for each in (replace(job, reach=reach), job):
+        if lost:
+            assert code_of(partial(taken, each, into)) == "TG-SAVEPOINT-INCOMPLETE"
+        else:
+            assert taken(each, into).record == its_own
 
 
 def test_a_savepoint_of_the_end_stands_beside_an_older_one_of_its_id(s3: S3Server, tmp_path: Path) -> None:
@@ -192,7 +228,7 @@ def test_a_retained_checkpoint_in_a_bucket_is_claimed_by_one_job(s3: S3Server, t
     assert (name.startswith("7."), name.endswith(".claim")) == (True, True)
 
 
-def code_of(act: Callable[[], None]) -> str:
+def code_of(act: Callable[[], object]) -> str:
     try:
         act()
     except TidegateError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 
 from tidegate.checkpoints.drained import is_drained
 from tidegate.checkpoints.retention import is_being_deleted
@@ -28,6 +29,7 @@ from tidegate.savepoints.hold import RunningQuery, newest_done
 from tidegate.savepoints.refusals import not_at_its_end
 from tidegate.savepoints.settled import settle
 from tidegate.savepoints.take import RunningJob, remove_held
+from tidegate.storages.lease import HeldLease
 from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -62,15 +64,22 @@ def _save(
     job_folder: Folder, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat, ended_by: Kind
 ) -> Savepoint:
     with ExitStack() as stack:
-        stack.enter_context(taken_lease(job_folder, job_folder.name, _JVM_SECONDS))
+        lease = stack.enter_context(taken_lease(job_folder, job_folder.name, _JVM_SECONDS))
         settle(job_folder)  # a restore was interrupted: save its generation
         job = open_job(job_folder)
         folder = _folder(job, into)
         queries = _queries(job, ended_by)
         remove_held(job_folder)
-        running = RunningJob(job.folder, job.record, queries, is_drained=ended_by is Kind.DRAIN_WITH_SAVEPOINT)
+        drained = ended_by is Kind.DRAIN_WITH_SAVEPOINT
+        running = RunningJob(job.folder, job.record, queries, partial(_go_on, lease), is_drained=drained)
         check_into(running, folder)
         return take_last_into(running, savepoint_id, folder, copying, form)
+
+
+def _go_on(lease: HeldLease, _step: str) -> None:
+    """A command that was paused for too long goes no further."""
+    if (lost := lease.lost_here()) is not None:
+        raise lost
 
 
 def _queries(job: JobPlace, ended_by: Kind) -> list[RunningQuery]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from tidegate.checkpoints.job_layout import MANIFEST
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavedFile
 from tidegate.disk.blocks import copy_measured, measured
 from tidegate.disk.durable import sync_file, sync_folder
@@ -76,16 +78,24 @@ class BuildingOnDisk:
 
 class BuildingElsewhere:
     """On another storage. What the SHA-256 is of goes there at once: `folder`, a temporary one, has only one table at a
-    time.
+    time. `taken`: the error if another driver of the job has taken the savepoint; it gets what was found.
     """
 
-    def __init__(self, folder: Path, into: CheckpointFiles, copying: Copying) -> None:
+    def __init__(
+        self, folder: Path, into: CheckpointFiles, copying: Copying, taken: Callable[[str], TidegateError]
+    ) -> None:
         self.folder = folder
         self._into = into
         self._copying = copying
+        self._taken = taken
 
     def make_folders(self, names: Iterable[str]) -> None:
-        """Folders come with their files."""
+        """Folders come with their files. What a killed savepoint has left at this place goes."""
+        left = {each.name for each in self._into.list()}
+        if MANIFEST in left:
+            raise self._taken(f"{self._into.where(MANIFEST)}: another driver has taken it meanwhile")
+        if left:
+            self._into.clear("")
 
     def copy(self, source: Path, names: Sequence[str]) -> list[SavedFile]:
         def copied(name: str) -> SavedFile:

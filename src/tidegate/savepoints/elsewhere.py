@@ -4,6 +4,10 @@ Its files are held as for a savepoint on a disk, and copied from there, several 
 of the bytes that were sent, and the sizes of all files at their place are compared at the end. A kill leaves files
 without a manifest: no command takes them for a savepoint, and the next one under this id removes them. For a restore
 the files are brought to a temporary folder, and compared with the manifest.
+
+A driver that was paused may resume beside its successor, when both were asked for the same savepoint. It has lost its
+lease and ends at its next step. It removes no file beside a manifest. Of two manifests the first one counts, and the
+answer is the savepoint that stands there, if it is whole.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -50,18 +55,15 @@ def take_into(job: RunningJob, savepoint_id: str, into: Folder, copying: Copying
         return take(job, savepoint_id, into.local(), copying, form)
     target = into / f"savepoint-{job.record.job_id}-{savepoint_id}"
     if open_storage(target).look(MANIFEST) is not None:
-        standing = open_at(target)
-        of_this_form(job, standing.record, form)
-        return standing
+        return _standing(job, target, form)
     copying.go_on()
     remove_held(job.folder)
     with TemporaryDirectory(prefix="tidegate-savepoint-") as here:
         built = Path(here).resolve() / target.name
         held = held_in(job, built, secrets.token_hex(4))
         try:
-            files = open_checkpoint_files(target)
-            files.clear("")  # of a killed one
-            record = put_together(job, savepoint_id, held, BuildingElsewhere(built, files, copying), copying, form)
+            building = BuildingElsewhere(built, open_checkpoint_files(target), copying, partial(not_whole, job))
+            record = put_together(job, savepoint_id, held, building, copying, form)
             job.reach("described")
             savepoint = Savepoint(Path(target.path), record, digest_of(encode(record)), place=target)
             for error in sizes_wrong_at(savepoint):
@@ -72,7 +74,21 @@ def take_into(job: RunningJob, savepoint_id: str, into: Folder, copying: Copying
             with suppress(TidegateError):  # the next savepoint removes the rest: this must not hide the first error
                 remove_held(job.folder)
     job.reach("renamed")
-    return savepoint
+    return _standing(job, target, form)
+
+
+def _standing(job: RunningJob, target: Folder, form: SavepointFormat) -> Savepoint:
+    """The savepoint that counts in this folder: the manifest that was put first may be that of another driver of the
+    job. No file is read.
+
+    Raises SAVEPOINT_REFUSED if it has the other format, SAVEPOINT_INCOMPLETE or SAVEPOINT_ALTERED if a file is missing
+    or has another size.
+    """
+    standing = open_at(target)
+    of_this_form(job, standing.record, form)
+    for error in sizes_wrong_at(standing):
+        raise error
+    return standing
 
 
 def take_last_into(

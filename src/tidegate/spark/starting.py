@@ -8,7 +8,7 @@ passed.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -193,7 +193,9 @@ class Starting:
         return leave_sealed(record, self._looked_at(record, sources), self._reach)
 
     def _reach(self, step: str) -> None:
-        """A step of opening a generation is done. A driver that was paused for too long goes no further."""
+        """A step of opening a generation, or of a savepoint, is done. A driver that was paused for too long goes no
+        further.
+        """
         STRIKES.reach(step, None)
         if (lost := self.lease.lost_here()) is not None:
             raise lost
@@ -221,7 +223,7 @@ class Starting:
             stop_timeout_seconds=settings.stop_timeout,
             companions=[LeaseWatch(self.lease), *_companions(job, plan, sources)],
             drain=drain,
-            savepoints=_savepoints(job, plan, sources),
+            savepoints=_savepoints(job, plan, sources, self._reach),
         )
 
 
@@ -326,13 +328,16 @@ def _keeping(job: DeclaredJob, plan: JobPlan) -> Iterator[Companion]:
         yield Clearing(partial(delete_checkpoints, job.folder, record.job_id, partial(forget, job), _uids(job)))
 
 
-def _savepoints(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> SavepointTaker | None:
+def _savepoints(
+    job: DeclaredJob, plan: JobPlan, sources: JobSources, reach: Callable[[str], None]
+) -> SavepointTaker | None:
     if job.settings.checkpointing_mode is Level.AT_MOST_ONCE:
         return None
     running = RunningJob(
         job.folder,
         plan.record,
         [RunningQuery(each.query, each.folder, epochs_kept(each.conf)) for each in plan.queries],
+        reach=reach,
         write_table=partial(write_table, job.session),
         end_input=sources.end_input,
         keep_input=sources.keep_input,

@@ -60,14 +60,14 @@ class _Search:
         found = list(self.in_noted_folders())
         if len(found) == 1 or (found and self.application):
             return found[0]
-        home = home_here()
-        if home is None or not self.application:
+        home = _home(self.seen)
+        if not self.application or (home is None and not self.seen):
             raise unknown
         raise TidegateError(
             Code.JOB_UNKNOWN,
             expected=f"a job {self.job} in the application {self.application} of YARN",
             found="; ".join([unknown.found, *self.seen[:_SHOWN]]),
-            where=f"{unknown.where}, and the folders that {home} names",
+            where=unknown.where if home is None else f"{unknown.where}, and the folders that {home} names",
             next_step="wait until its driver has begun, or name the folder of its checkpoints: --dir FOLDER",
         ) from unknown
 
@@ -85,9 +85,20 @@ class _Search:
 
 
 def _noted(seen: list[str]) -> list[Folder]:
-    home = home_here()
+    home = _home(seen)
     try:
         return [] if home is None else list(noted_folders(home))
     except TidegateError as error:
         seen.append(f"{home} cannot be read: {error.code}")
         return []
+
+
+def _home(seen: list[str]) -> Folder | None:
+    """None also if Hadoop's configuration cannot be read, or names a file system without a storage of tidegate."""
+    try:
+        return home_here()
+    except TidegateError as error:
+        told = f"no notes: {error.where} ({error.found})"
+        if told not in seen:
+            seen.append(told)
+        return None

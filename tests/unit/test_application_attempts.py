@@ -18,6 +18,7 @@ from tidegate.core.records import JobRecord
 from tidegate.core.telling import error_of
 from tidegate.operate.failures import read_failures
 from tidegate.operate.reports import FailureReport, report_of
+from tidegate.spark import yarn_attempt
 from tidegate.spark.yarn_attempt import AttemptOfContainer
 from tidegate.storages.local.storage import LocalStorage
 from tidegate.storages.schemes import Folder
@@ -297,6 +298,18 @@ def test_a_container_says_which_attempt_it_belongs_to(container: str, attempt: i
 def test_a_driver_outside_of_a_container_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(TidegateError, match="in a container of YARN"):
         AttemptOfContainer.of(given)
+
+
+def test_settings_that_the_driver_cannot_read_end_the_application(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else YARN starts attempts for ever: each of them ends before anything decides."""
+    ended: list[int] = []
+    monkeypatch.setattr(yarn_attempt, "end_application", ended.append)
+    monkeypatch.setattr(yarn_attempt, "set_up", lambda *_: None)
+    monkeypatch.setenv("CONTAINER_ID", "container_1767323045678_0001_02_000001")
+    monkeypatch.setenv("TIDEGATE_CONFIG", str(tmp_path / "tidegate.toml"))
+    assert (yarn_attempt.drive_in_yarn("words.py", []), ended) == (1, [2])
 
 
 def test_the_pause_is_at_most_that_of_the_newest_failure() -> None:

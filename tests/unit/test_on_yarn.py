@@ -1,4 +1,4 @@
-"""Commands look for a job in the folders that are noted: where Hadoop's configuration names no file system for notes."""
+"""Commands look for jobs in the folders that are noted, also where Hadoop names no place for the notes."""
 
 from __future__ import annotations
 

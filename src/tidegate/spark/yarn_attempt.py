@@ -19,9 +19,9 @@ from typing import Any
 from pyspark import SparkContext
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.logs.writing import LogChoice, set_up
+from tidegate.logs.writing import LogChoice, log_failure, set_up
 from tidegate.settings.found import load_settings
-from tidegate.spark.program import drive
+from tidegate.spark.program import FAILED, drive
 from tidegate.spark.supervised import Supervised
 from tidegate.submit.yarn_cluster import MAX_ATTEMPTS
 from tidegate.supervise.application_attempt import ApplicationAttempt
@@ -65,11 +65,19 @@ class AttemptOfContainer:
 
 
 def drive_in_yarn(app: str, arguments: list[str]) -> int:
-    """Run the program, as the driver of the attempt of this container. Returns the exit code of this process."""
+    """Run the program, as the driver of the attempt of this container. Returns the exit code of this process.
+
+    Settings that cannot be read end the application: no later attempt could read them, nor decide about the next one.
+    """
     set_up(LogChoice.of(os.environ), os.environ)
     mine = AttemptOfContainer.of(os.environ)
-    strategy = strategy_of(load_settings({}))
     end = partial(end_application, mine.attempt)
+    try:
+        strategy = strategy_of(load_settings({}))
+    except TidegateError as error:
+        log_failure(error)
+        end()
+        return FAILED
     return drive(
         Supervised(ApplicationAttempt(mine.application, mine.attempt, strategy, Logged(), end)), app, arguments
     )

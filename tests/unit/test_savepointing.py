@@ -443,3 +443,20 @@ def test_how_far_it_is_stands_beside_the_desk_until_it_is_there(tmp_path: Path):
     assert told == CopyProgress(copied_bytes=savepoint.size_bytes, total_bytes=savepoint.size_bytes)
     assert read_progress(tmp_path / "job", "one") is None
     saved.close("the test is over")
+
+
+def test_no_savepoint_goes_into_a_container_that_is_removed_with_its_driver(tmp_path: Path):
+    """`savepoints.dir` of a laptop's settings goes with the program."""
+    job = running(tmp_path / "job")
+    inside = SavepointTaker(job, "savepoints", in_container=True)
+    for into in (None, "./savepoints"):
+        error = error_of(lambda into=into: inside.check("one", into))
+        assert isinstance(error, TidegateError)
+        assert (error.code, "container" in error.found, "hdfs://" in error.next_step) == (
+            "TG-REQUEST-REFUSED",
+            True,
+            True,
+        )
+    for into in (f"{tmp_path}/", f"file:{tmp_path}", "hdfs://host:8020/savepoints", "s3://bucket/savepoints/"):
+        assert inside.check("one", into) == Folder.of(into)
+    assert SavepointTaker(job, "savepoints").check("one", None) == Folder.of("savepoints")

@@ -188,7 +188,7 @@ class _Carried:
                 wanted = expected_state(session, savepoint.folder / name, saved, conf, tell_start, numbers, at)
                 rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start, brought)
             if rows != wanted:
-                whole = f"`tidegate savepoint verify {savepoint.folder}` tells whether it is whole"
+                whole = f"`tidegate savepoint verify {savepoint.found_at}` tells whether it is whole"
                 other = f"{whole}; if so restore another one (`tidegate savepoint ls DIR`)"
                 raise not_restored(f"rows of state: {wanted}", f"{rows}", str(plan.query), other)
             counted[plan.query.uid] = rows

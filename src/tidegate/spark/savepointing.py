@@ -89,11 +89,14 @@ class Taking:
 
 
 class SavepointTaker:
-    """Takes the savepoints of one job. `default`: the folder for requests without one."""
+    """Takes the savepoints of one job. `default`: the folder for requests without one. `in_container`: the working
+    folder of this process goes with it.
+    """
 
-    def __init__(self, job: RunningJob, default: str | None) -> None:
+    def __init__(self, job: RunningJob, default: str | None, *, in_container: bool = False) -> None:
         self._job = job
         self._default = default
+        self._in_container = in_container
         self._lock = threading.Lock()
         self._begun: dict[str, Taking] = {}
         self._queue: SimpleQueue[Taking | None] = SimpleQueue()
@@ -120,6 +123,9 @@ class SavepointTaker:
         if named is None:
             raise no_folder_for_it("none", where, "name a folder, or set savepoints.dir for it")
         folder = Folder.of(named)
+        if self._in_container and folder.is_local and not named.startswith(("/", "file:")):
+            goes = f"{named}, below the folder of the driver's container, which is removed with it"
+            raise no_folder_for_it(goes, where, "name it by a URI: hdfs://host:port/path or s3://bucket/path")
         standing = self._begun.get(savepoint_id)
         if standing is not None and not standing.has_failed() and (standing.into, standing.form) != (folder, form):
             found = f"{savepoint_id}, the id of a {standing.form.value} savepoint in {standing.into}"

@@ -171,6 +171,11 @@ def is_local(session: SparkSession) -> bool:
     return master_of(session).is_this_machine
 
 
+def is_in_container(session: SparkSession) -> bool:
+    """True if a cluster runs this process, in a folder that it removes at the end."""
+    return session.sparkContext.getConf().get("spark.submit.deployMode") == "cluster"
+
+
 def master_of(session: SparkSession) -> Master:
     """The kind of master that the session runs with."""
     return Master.of(session.sparkContext.master or "")

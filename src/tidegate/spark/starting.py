@@ -67,7 +67,7 @@ from tidegate.spark.restore_carried_out import carry_out
 from tidegate.spark.restoring import JobRestore, open_restore
 from tidegate.spark.retaining import Retaining
 from tidegate.spark.savepointing import SavepointTaker
-from tidegate.spark.session import lock_engine
+from tidegate.spark.session import is_in_container, lock_engine
 from tidegate.spark.start_checks import check_start
 from tidegate.spark.state.parquet import write_table
 from tidegate.spark.supervised import current, start_moves
@@ -342,4 +342,4 @@ def _savepoints(
         end_input=sources.end_input,
         keep_input=sources.keep_input,
     )
-    return SavepointTaker(running, job.settings.savepoints_dir)
+    return SavepointTaker(running, job.settings.savepoints_dir, in_container=is_in_container(job.session))

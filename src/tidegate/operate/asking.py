@@ -22,6 +22,7 @@ from tidegate.core.records import SavepointFormat
 from tidegate.operate.beat import Beat, Incarnation, JobState, Post, is_of_holder, read_beat
 from tidegate.operate.control import ENDS_A_JOB, WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
 from tidegate.operate.copy_progress import read_progress
+from tidegate.operate.failures import restart_follows
 from tidegate.operate.settling import settle
 from tidegate.operate.supervisor_lock import Supervising, supervisor_lives, supervisor_of
 from tidegate.storages.leases import driver_lives, open_lease
@@ -148,7 +149,7 @@ class Asking:
             beat = self._beat()
             if lives and beat is not None and beat.state is JobState.RUNNING and self._is_of_holder(beat):
                 return beat.incarnation
-            if not lives and not supervised:
+            if not lives and not supervised and not restart_follows(self._folder, beat, time.time()):
                 return None
             supervisor = supervisor_of(self._folder)
             if supervisor is not None and self._asked.kind in ENDS_A_JOB:

@@ -1,7 +1,7 @@
 """The history of a job's failures: each error, and whether a restart followed. The newest hundred are kept.
 
 Each failure is a small file in `history/failures/`, written by the job's supervisor, or inside YARN by its driver. The
-files are for information only: no decision depends on them, and they may be deleted.
+files are for information: only how long a command waits for the next driver depends on them, and they may be deleted.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import re
 import msgspec
 
 from tidegate.core.json_formats import Unreadable, parsed
+from tidegate.operate.beat import Beat
 from tidegate.operate.reports import FailureReport
 from tidegate.storages.opening import open_storage
-from tidegate.storages.schemes import Where
+from tidegate.storages.schemes import Folder, Where
 from tidegate.storages.storage import Storage
 
 
@@ -63,6 +64,22 @@ def read_failures(job_folder: Where) -> list[Failure]:
     return [_decode(storage, name, data) for name, data in found if data is not None]
 
 
+def restart_follows(job_folder: Folder, beat: Beat | None, now: float) -> bool:
+    """True if the last driver has failed a moment ago, and the next one has not begun yet: YARN will start it, or a
+    supervisor on another machine. On a disk it is False: there the locks of this machine tell. `beat`: the newest one.
+    `now`: seconds since 1970; clocks that differ make a command wait for a shorter or a longer time.
+    """
+    storage = open_storage(job_folder)
+    names = [] if job_folder.is_local else _names(storage)
+    data = storage.read(f"{_FOLDER}/{names[-1]}") if names else None
+    if data is None:
+        return False
+    newest = _decode(storage, names[-1], data)
+    if newest.restart_in_seconds is None or now > newest.at + newest.restart_in_seconds + _UNTIL_IT_BEGINS_SECONDS:
+        return False
+    return beat is None or (beat.started_at <= newest.at and not beat.state.is_an_end)
+
+
 def add_failure(job_folder: Where, failure: Failure) -> None:
     """Store one more failure. Only the job's supervisor calls this, or its driver inside YARN: one process writes at a
     time."""
@@ -74,6 +91,9 @@ def add_failure(job_folder: Where, failure: Failure) -> None:
     for name in names[: max(len(names) + 1 - FAILURES_KEPT, 0)]:
         storage.delete(f"{_FOLDER}/{name}")
 
+
+_UNTIL_IT_BEGINS_SECONDS = 120.0
+"""YARN starts a container and a JVM before the next driver begins."""
 
 _FOLDER = "history/failures"
 _SUFFIX = ".json"

@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from tests.formats.test_written import BEAT
 from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.checkpoints.succession import begin_job
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import JobRecord
 from tidegate.core.telling import error_of
+from tidegate.operate.beat import JobState, read_beat, write_beat
 from tidegate.operate.failures import read_failures
 from tidegate.operate.reports import FailureReport, report_of
 from tidegate.spark import yarn_attempt
@@ -120,6 +123,19 @@ def test_an_attempt_that_yarn_starts_although_the_job_is_given_up_is_refused(tmp
     again.say(Finished(report=report_of(error)))
     assert cluster.has_ended
     assert len(read_failures(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("application", [APPLICATION, "application_1767323045678_0002"])
+def test_a_start_that_is_refused_reports_the_end_of_the_job_unless_it_runs_in_another_application(
+    tmp_path: Path, application: str
+) -> None:
+    cluster = yarn(tmp_path, NoRestart())
+    cluster.running()
+    write_beat(tmp_path, msgspec.structs.replace(BEAT, application=application))
+    refused(cluster.declared(cluster.start()))
+    beat = read_beat(tmp_path)
+    assert beat is not None
+    assert beat.state is (JobState.FAILED if application == APPLICATION else JobState.RUNNING)
 
 
 def test_the_pause_after_a_reported_failure_runs_while_yarn_starts_the_next_attempt(tmp_path: Path) -> None:

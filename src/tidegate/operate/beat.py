@@ -158,11 +158,13 @@ def look_at_beat(job_folder: Where) -> tuple[Beat | None, str]:
         return None, f"{BEAT} cannot be read: {error}"
 
 
-def write_failed_beat(job_folder: Where, error: str, at: float) -> None:
-    """Report in the place of a driver that was killed that no other one follows. Without a beat of it nothing is
-    written. `error`: the text of the error. `at`: seconds since 1970."""
+def write_failed_beat(job_folder: Where, application: str, error: str, at: float) -> None:
+    """Report in the place of a driver that was killed that no other one follows. Nothing is written if the newest beat
+    is not of its `application`: the job may run in another one. `error`: the text of the error. `at`: seconds since
+    1970.
+    """
     beat, holder = read_beat(job_folder), open_lease(job_folder).holder()
-    if beat is not None:
+    if beat is not None and beat.application == application:
         whose = {} if holder is None else {"host": holder.host, "process": holder.process}
         failed = {"state": JobState.FAILED, "error": error, "wrong": Wrong.OTHER}
         write_beat(job_folder, msgspec.structs.replace(beat, started_at=at, at=at, **whose, **failed))

@@ -18,8 +18,8 @@ from tidegate.storages.checkpoint_files import CheckpointFiles, Measured
 
 
 class Building(Protocol):
-    """The files of a new savepoint at their place. Their content is durable when a method returns, their names are it
-    after `settle`. All methods raise storage errors, and SAVEPOINT_CUT_OFF when the copy was canceled.
+    """The files of a new savepoint at their place. Their content is durable when a method returns, and their names when
+    `settle` returns. All methods raise storage errors, and SAVEPOINT_CUT_OFF when the copy was canceled.
     """
 
     @property
@@ -77,8 +77,9 @@ class BuildingOnDisk:
 
 
 class BuildingElsewhere:
-    """On another storage. What the SHA-256 is of goes there at once: `folder`, a temporary one, has only one table at a
-    time. `taken`: the error if another driver of the job has taken the savepoint; it gets what was found.
+    """On another storage. The bytes whose SHA-256 is kept are sent as they are read. `folder`, a temporary one, has
+    only one table at a time. `taken`: the error if another driver of the job has taken the savepoint; it gets what was
+    found.
     """
 
     def __init__(

@@ -115,7 +115,7 @@ class ApplicationAttempt:
     def _refused(self, folder: Folder, error: TidegateError) -> Refused:
         """The last driver was killed: it has not reported that the job has failed."""
         try:
-            write_failed_beat(folder, str(error), self._time.now())
+            write_failed_beat(folder, self._application, str(error), self._time.now())
         except TidegateError as beside:
             self._news.history_failed(beside)
         return Refused(parts_of(error))

@@ -6,11 +6,25 @@ from tests.support.hdfs import hdfs, hdfs_for_machines
 from tests.support.jvm import quick_jvms
 from tests.support.kafka_broker import broker
 from tests.support.machines import machines
+from tests.support.other_s3 import moto, moto_server, versitygw, versitygw_server
 from tests.support.s3 import s3, s3_server
 from tests.support.standalone import standalone
 from tests.support.yarn import yarn
 
-__all__ = ["broker", "hdfs", "hdfs_for_machines", "machines", "s3", "s3_server", "standalone", "yarn"]
+__all__ = [
+    "broker",
+    "hdfs",
+    "hdfs_for_machines",
+    "machines",
+    "moto",
+    "moto_server",
+    "s3",
+    "s3_server",
+    "standalone",
+    "versitygw",
+    "versitygw_server",
+    "yarn",
+]
 
 settings.register_profile("tidegate", deadline=None)  # a busy machine is no failure
 settings.load_profile("tidegate")

@@ -34,7 +34,7 @@ from tidegate.storages.opening import open_storage
 from tidegate.storages.renewal import renewing
 from tidegate.storages.terms.lease import TermsLease
 folder, job, timeout = sys.argv[1:]
-lease = TermsLease(open_storage(folder), float(timeout)) if timeout else open_lease(folder)
+lease = TermsLease(open_storage(folder, 2.0), float(timeout)) if timeout else open_lease(folder)
 held = lease.take(job, 0)
 with renewing(held):
     print("held", flush=True)
@@ -74,14 +74,14 @@ class TestLocalLease(BesideAProcess):
         os.unlink(self.folder / "job" / DRIVER_LOCK)
 
 
-class TestTermsOnADisk(BesideAProcess):
-    """Terms in files, with the clock of the machine."""
+class OfTerms(BesideAProcess):
+    """Terms as records of a storage, with the clock of the machine."""
 
     timeout = "2"
     races = 5
 
     def open(self) -> Lease:
-        return TermsLease(open_storage(self.place()), float(self.timeout))
+        return TermsLease(open_storage(self.place(), 2.0), float(self.timeout))
 
     def take_away(self, held: HeldLease) -> None:
         """Another process has taken it, and has ended."""
@@ -92,8 +92,12 @@ class TestTermsOnADisk(BesideAProcess):
         assert storage.put_if_absent(name_of(Released, number), encoded(Released(token="another")))
 
 
-class TestTermsInABucket(TestTermsOnADisk):
-    """Terms in a bucket of S3, with the clock of the machine."""
+class TestTermsOnADisk(OfTerms):
+    """In files."""
+
+
+class TestTermsInABucket(OfTerms):
+    """In a bucket of S3."""
 
     @pytest.fixture(autouse=True)
     def _bucket(self, s3: S3Server) -> None:

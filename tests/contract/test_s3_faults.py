@@ -11,16 +11,15 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pytest
 
-from tests.contract.test_s3 import content, key_of, put
 from tests.support.http_faults import UNANSWERED, Fate, HttpFaults
 from tests.support.s3 import S3Server, set_environment
+from tests.support.s3_suites import content, key_of, open_uploads, put
 from tidegate.core.errors import TidegateError
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.journals import open_journal
 from tidegate.storages.opening import open_storage
 from tidegate.storages.s3 import connection, uploads
 from tidegate.storages.s3.bucket import S3Bucket
-from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 from tidegate.testing.kafka.ports import free_port
 
@@ -128,11 +127,6 @@ def noise(size_bytes: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"noise": rows})
 
 
-def open_uploads(s3: S3Server, root: Folder) -> int:
-    answer = s3.client().list_multipart_uploads(Bucket=root.authority, Prefix=key_of(root))
-    return len(answer.get("Uploads", []))
-
-
 @pytest.mark.usefixtures("small_parts")
 def test_many_rows_go_in_parts_and_a_second_writer_of_their_name_loses(s3: S3Server) -> None:
     root = s3.folder()
@@ -189,38 +183,7 @@ def test_a_file_that_is_too_large_for_one_copy_is_copied_in_parts(s3: S3Server) 
     assert uploads.copied_in_parts(bucket, f"{source}.gone", bucket, target, "hold") is False
 
 
-# --- a wrong set-up ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changed", "where", "found", "next_step"),
-    [
-        ({}, "s3://no-such-bucket-here/jobs", "NoSuchBucket", "create the bucket"),
-        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "s3://tidegate-tests/jobs", "SignatureDoesNotMatch", "valid credentials"),
-        ({"AWS_ACCESS_KEY_ID": "nobody"}, "s3://tidegate-tests/jobs", "InvalidAccessKeyId", "valid credentials"),
-        ({"AWS_ACCESS_KEY_ID": ""}, "s3://tidegate-tests/jobs", "NoCredentials", "valid credentials"),
-        ({"AWS_PROFILE": "nobody"}, "s3://tidegate-tests/jobs", "ProfileNotFound", "valid credentials"),
-        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"}, "s3://tidegate-tests/jobs", "EndpointConnection", "endpoint"),
-        ({}, "s3://No_Bucket/jobs", "InvalidBucketName", "its name"),
-    ],
-)
-def test_a_wrong_set_up_is_told_with_its_cure(
-    s3: S3Server,
-    monkeypatch: pytest.MonkeyPatch,
-    changed: dict[str, str],
-    where: str,
-    found: str,
-    next_step: str,
-) -> None:
-    monkeypatch.setattr(connection, "FIRST_PATIENCE_SECONDS", 0.1)
-    wanted = {name: value for name, value in {**s3.environment, **changed}.items() if value}
-    with set_environment(wanted), pytest.raises(TidegateError) as caught:
-        open_storage(where).put_if_absent("job.json", b"")
-    assert caught.value.code == "TG-STORAGE-UNUSABLE"
-    assert caught.value.found.startswith(found)
-    assert next_step in caught.value.next_step
-    assert caught.value.where in (f"{where}/job.json", where)
-    assert wanted.get("AWS_SECRET_ACCESS_KEY", "secret") not in str(caught.value)
+# --- a server that is away, versions ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("has_answered", [False, True])

@@ -12,10 +12,9 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
-from tests.contract.test_s3 import moto
 from tests.support.http_faults import UNANSWERED, Fate, HttpFaults
 from tests.support.remote_files import RemoteFilesContract, content, staged, visible
-from tests.support.s3 import S3Server, set_environment
+from tests.support.s3 import S3Endpoint, S3Server, set_environment
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Committable, Evidence, Outcome
 from tidegate.sinks.files.sink import FileSink
@@ -23,25 +22,7 @@ from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
 from tidegate.storages.s3 import connection, copies, target_files, uploads
 from tidegate.storages.s3.target_files import DIGEST
-from tidegate.storages.schemes import Folder
-from tidegate.storages.target_files import TargetFiles
-from tidegate.storages.targets import open_target_files
 from tidegate.testing.contract import IDENTITY, attempt_of, rows_from
-from tidegate.testing.target_files_contract import TargetFilesContract
-
-__all__ = ["moto"]
-
-
-class TestS3TargetFiles(TargetFilesContract):
-    @pytest.fixture(autouse=True)
-    def _server(self, s3: S3Server) -> None:
-        self.place = s3.folder()
-
-    def open(self) -> TargetFiles:
-        return open_target_files(self.place)
-
-    def read(self, name: str) -> bytes | None:
-        return content(open_checkpoint_files(self.place), name)
 
 
 class TestFilesOnS3(RemoteFilesContract):
@@ -262,5 +243,5 @@ class TestFilesOnMoto(RemoteFilesContract):
     lives_in_one_process = True
 
     @pytest.fixture(autouse=True)
-    def _server(self, moto: Iterator[None]) -> None:
-        self.root = Folder.of("s3://moto-tests/sinks")
+    def _server(self, moto: S3Endpoint) -> None:
+        self.root = moto.folder()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.contract.test_s3 import moto
 from tests.support.file_reading import FilesReading
 from tests.support.remote_source import RemoteSourceContract
 from tests.support.s3 import S3Server
@@ -27,8 +26,6 @@ from tidegate.testing.contract import attempt_of, rows_from
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
-
-__all__ = ["moto"]
 
 
 class TestFilesFromS3(RemoteSourceContract):

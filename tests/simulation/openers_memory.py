@@ -19,8 +19,8 @@ from tidegate.testing.memory_storage import Memory, MemoryStorage
 @contextmanager
 def in_memory(memory: Memory, step: Callable[[], None] = lambda: None) -> Generator[None]:
     """Folders of S3 are in this memory, inside of the block."""
-    made_by: tuple[tuple[object, Callable[[Folder], object]], ...] = (
-        (opening._STORAGES, lambda folder: WorldStorage(memory, f"{folder.path}/", step)),  # pyright: ignore[reportPrivateUsage]
+    made_by: tuple[tuple[object, Callable[..., object]], ...] = (
+        (opening._STORAGES, lambda folder, _: WorldStorage(memory, f"{folder.path}/", step)),  # pyright: ignore[reportPrivateUsage]
         (checkpoints._CHECKPOINTS, lambda folder: WorldFiles(memory, folder, step)),  # pyright: ignore[reportPrivateUsage]
         (journals._JOURNALS, lambda _folder: MemoryJournal(JournalFiles())),  # pyright: ignore[reportPrivateUsage]
     )

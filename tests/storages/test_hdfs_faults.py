@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,9 @@ from tidegate.storages.hdfs import publish
 from tidegate.storages.hdfs.client import Waits, client_of
 from tidegate.storages.hdfs.publish import NewFile
 from tidegate.storages.hdfs.storage import HdfsStorage
+from tidegate.storages.leases import open_lease
 from tidegate.storages.opening import open_storage
+from tidegate.storages.renewal import renewing
 from tidegate.storages.schemes import Folder
 
 SHORT = Waits(call_seconds=2.0, first_seconds=1.0, total_seconds=1.0)
@@ -138,6 +141,24 @@ def test_threads_never_wait_for_each_other_when_connections_break(place: Folder,
     program = [sys.executable, "-m", "tests.storages.broken_connections", place.path, str(hdfs.port), "60"]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=100, check=False)
     assert (ended.stdout.strip(), ended.returncode) == ("60", 0), ended.stderr
+
+
+def test_the_first_call_of_a_process_is_tried_again_when_it_gets_no_answer(place: Folder, proxy: Proxy) -> None:
+    """Although the wait for it is longer than the patience with a NameNode that has never answered."""
+    lost = proxy.swallow(b"getFileInfo")
+    assert by_way_of(proxy, place, Waits(call_seconds=1.0, first_seconds=0.5)).look("decided/7") is None
+    assert lost.struck == 1
+
+
+def test_a_lease_is_kept_although_a_call_of_its_renewal_gets_no_answer(place: Folder, proxy: Proxy) -> None:
+    held = open_lease(Folder.of(f"hdfs://127.0.0.1:{proxy.port}{place.path}"), 12.0).take("words", 0)
+    with renewing(held):
+        lost = proxy.swallow(b"getListing")
+        for _ in range(20):
+            time.sleep(0.5)
+            assert held.lost_here() is None
+        assert lost.struck == 1
+    held.release()
 
 
 ENDING = """

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,54 +34,65 @@ if TYPE_CHECKING:
 
 BUCKET = "tidegate-tests"
 _KEY, _SECRET = "tidegate", "tidegate-secret"
+READER = ("tidegate-reader", "tidegate-reader-secret")
+"""The credentials of a user who may read and list only."""
 _START_SECONDS = 60.0
 _LOOK_SECONDS = 0.05
 _SHOWN_LINES = 15
 _OFF = {f"-s3.port.{name}": "0" for name in ("https", "iceberg", "lance")}
 
 
-class S3Server:
-    """A SeaweedFS in a folder; `environment` is what its clients need."""
+class S3Endpoint:
+    """A bucket of a server, with the credentials for it; `environment` is what its clients need."""
+
+    def __init__(self, endpoint: str, key: str = _KEY, secret: str = _SECRET, bucket: str = BUCKET) -> None:
+        self.endpoint = endpoint
+        self.key, self.secret = key, secret
+        self.bucket = bucket
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables for AWS's clients; what the user of this machine has set does not count."""
+        return environment(self.endpoint, self.key, self.secret)
+
+    def folder(self) -> Folder:
+        """A new folder in the bucket."""
+        return Folder.of(f"s3://{self.bucket}/{secrets.token_hex(6)}")
+
+    def client(self) -> S3Client:
+        """A client without retries, apart from what is tested."""
+        return plain_client(self.endpoint, self.key, self.secret)
+
+
+class S3Server(S3Endpoint):
+    """A SeaweedFS in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder_of_data = folder
         self._ports: list[int] = []
         for _ in range(8):
             self._ports.append(free_port(self._ports))
-        self.endpoint = f"http://127.0.0.1:{self._ports[0]}"
+        super().__init__(f"http://127.0.0.1:{self._ports[0]}")
         self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """Variables for AWS's clients; what the user of this machine has set does not count."""
-        return environment(self.endpoint, _KEY, _SECRET)
-
-    def folder(self) -> Folder:
-        """A new folder in the bucket."""
-        return Folder.of(f"s3://{BUCKET}/{secrets.token_hex(6)}")
-
-    def client(self) -> S3Client:
-        """A client without retries, apart from what is tested."""
-        return plain_client(self.endpoint, _KEY, _SECRET)
 
     def start(self) -> None:
         """Start, and return when a put has succeeded: the gateway answers long before."""
-        identity = {
-            "name": "tests",
-            "credentials": [{"accessKey": _KEY, "secretKey": _SECRET}],
-            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-        }
-        (self.folder_of_data / "s3.json").write_text(json.dumps({"identities": [identity]}), encoding="utf-8")
+        rights = {(_KEY, _SECRET): ["Admin", "Read", "Write", "List", "Tagging"], READER: ["Read", "List"]}
+        identities = [
+            {"name": key, "credentials": [{"accessKey": key, "secretKey": secret}], "actions": actions}
+            for (key, secret), actions in rights.items()
+        ]
+        (self.folder_of_data / "s3.json").write_text(json.dumps({"identities": identities}), encoding="utf-8")
         (self.folder_of_data / "data").mkdir()
         self.resume()
 
     def resume(self) -> None:
         """Start on the data that is there, at the same ports."""
         with (self.folder_of_data / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 self._command(), cwd=self.folder_of_data, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        self._await_put(self._process)
+        await_put(self, lambda: process.poll() is None, self.folder_of_data / "log")
 
     def stop(self) -> None:
         """Kill the server: an end in peace takes 25 seconds, and the data is not needed."""
@@ -118,31 +129,30 @@ class S3Server:
         }
         return [str(_binary()), "-logtostderr=true", "server", *(f"{name}={value}" for name, value in options.items())]
 
-    def _await_put(self, process: subprocess.Popen[bytes]) -> None:
-        from botocore.exceptions import BotoCoreError, ClientError
 
-        end = time.monotonic() + _START_SECONDS
-        client = self.client()
-        while True:
-            try:
-                client.create_bucket(Bucket=BUCKET)
-            except client.exceptions.BucketAlreadyExists:
-                pass
-            except (BotoCoreError, ClientError):
-                pass  # not yet; the put tells
-            try:
-                client.put_object(Bucket=BUCKET, Key=".ready", Body=b"ready")
-                client.delete_object(Bucket=BUCKET, Key=".ready")
-            except (BotoCoreError, ClientError) as error:
-                if process.poll() is not None or time.monotonic() > end:
-                    raise RuntimeError(f"SeaweedFS does not take a put: {error}\n{self._last_lines()}") from error
-                time.sleep(_LOOK_SECONDS)
-            else:
-                return
+def await_put(server: S3Endpoint, is_alive: Callable[[], bool], log: Path) -> None:
+    """Until the bucket takes a put. `log`: of the server, for the error of one that does not."""
+    from botocore.exceptions import BotoCoreError, ClientError
 
-    def _last_lines(self) -> str:
-        log = (self.folder_of_data / "log").read_text("utf-8", "replace")
-        return "\n".join(log.splitlines()[-_SHOWN_LINES:])
+    end = time.monotonic() + _START_SECONDS
+    client = server.client()
+    while True:
+        try:
+            client.create_bucket(Bucket=server.bucket)
+        except client.exceptions.BucketAlreadyExists:
+            pass
+        except (BotoCoreError, ClientError):
+            pass  # not yet; the put tells
+        try:
+            client.put_object(Bucket=server.bucket, Key=".ready", Body=b"ready")
+            client.delete_object(Bucket=server.bucket, Key=".ready")
+        except (BotoCoreError, ClientError) as error:
+            if not is_alive() or time.monotonic() > end:
+                lines = log.read_text("utf-8", "replace").splitlines()[-_SHOWN_LINES:]
+                raise RuntimeError("\n".join([f"the server of S3 does not take a put: {error}", *lines])) from error
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return
 
 
 def environment(endpoint: str, key: str, secret: str) -> dict[str, str]:

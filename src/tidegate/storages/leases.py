@@ -45,7 +45,14 @@ def driver_or_engine_lives(job_folder: Where) -> bool:
 def _terms(folder: Folder, timeout_seconds: float) -> Lease:
     from tidegate.storages.terms.lease import TermsLease  # only where it is needed: no command is to wait for it
 
-    return TermsLease(open_storage(folder), timeout_seconds)
+    answer_seconds = max(timeout_seconds / _ANSWERS_IN_A_TIMEOUT, _SHORTEST_ANSWER_SECONDS)
+    return TermsLease(open_storage(folder, answer_seconds), timeout_seconds)
+
+
+_ANSWERS_IN_A_TIMEOUT = 6
+"""A renewal begins after a third of the timeout and counts up to two thirds: one request may be lost without a word."""
+
+_SHORTEST_ANSWER_SECONDS = 2.0
 
 
 _LEASES: Mapping[Scheme, Callable[[Folder, float], Lease]] = {

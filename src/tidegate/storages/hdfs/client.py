@@ -55,19 +55,27 @@ class NameEntry:
 
 
 class Tries:
-    """The retries of one operation: longer and longer pauses, until the time is over."""
+    """The retries of one operation: longer and longer pauses, until the time is over.
+
+    The longest try is not counted: one call may be lost without a word, and its wait be all of the time.
+    """
 
     def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
+        self._begun = time.monotonic()
+        self._end = self._begun + seconds
+        self._longest = 0.0
         self._pause = _FIRST_PAUSE_SECONDS
 
     def again(self, failure: HdfsFailure) -> bool:
         """Wait, and return True, if the operation is to be tried once more after this failure."""
-        left = self._end - time.monotonic()
-        if failure.trouble not in RETRIED or left <= 0:
+        failed = time.monotonic()
+        self._longest = max(self._longest, failed - self._begun)
+        left = self._end + self._longest - failed
+        if failure.trouble not in RETRIED or left < _SHORTEST_PAUSE_SECONDS:
             return False
         time.sleep(min(self._pause, left))
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        self._begun = time.monotonic()
         return True
 
 
@@ -263,6 +271,8 @@ class HdfsClient:
                 return act()
             except HdfsFailure as failure:
                 if not tries.again(failure):
+                    if failure.trouble in _UNANSWERED:
+                        self._has_answered = False  # so the next operations wait as briefly as the first one
                     raise
 
     def _on(
@@ -312,6 +322,7 @@ _HDFS = "hdfs"
 _PANIC = "PanicException"  # of a mount table over name services of one and of more NameNodes; it cannot be imported
 _UNCHANGED = (1 << 64) - 1  # -1 for the NameNode: leaves the time of the last access as it is
 _FOLDER_MODE = 0o755
+_SHORTEST_PAUSE_SECONDS = 0.001
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _OWN_AT_MOST = 10_000

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidegate.storages.s3.connection import S3Connection, connection
-from tidegate.storages.s3.errors import S3_ERRORS, is_absent, is_passing, is_taken, is_throttled, s3_error
+from tidegate.storages.s3.errors import (
+    S3_ERRORS,
+    is_absent,
+    is_folder_in_use,
+    is_passing,
+    is_taken,
+    is_throttled,
+    is_without_reason,
+    s3_error,
+)
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
@@ -52,10 +61,13 @@ class Page:
 
 
 class S3Bucket:
-    """Threads share one. It may be used on both sides of a fork."""
+    """Threads share one. It may be used on both sides of a fork. `answer_seconds`: how long one request waits for its
+    answer; None: as `connection` says.
+    """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, answer_seconds: float | None = None) -> None:
         self.name = name
+        self._answer_seconds = answer_seconds
         self._process = os.getpid()
         self._connection: S3Connection | None = None
 
@@ -66,7 +78,7 @@ class S3Bucket:
     def connected(self) -> S3Connection:
         """The connection of this process."""
         if self._connection is None or self._process != os.getpid():
-            self._process, self._connection = os.getpid(), connection()
+            self._process, self._connection = os.getpid(), connection(self._answer_seconds)
         return self._connection
 
     def ask(
@@ -86,21 +98,29 @@ class S3Bucket:
             raise s3_error(error, self.where(key), doing) from error
 
     def _repeated(self, act: Callable[[S3Client], ResultT], comes_again: Callable[[Exception], bool]) -> ResultT:
+        """The longest try is not counted: one request may be lost without a word, and its wait be all of the time."""
         connected = self.connected
-        end = time.monotonic() + connected.patience_seconds
+        begun = time.monotonic()
+        end, longest = begun + connected.patience_seconds, 0.0
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
                 result = act(connected.client)
             except S3_ERRORS as error:
+                failed = time.monotonic()
+                longest = max(longest, failed - begun)
                 pause = max(pause, _THROTTLED_PAUSE_SECONDS if is_throttled(error) else 0.0)
-                if not comes_again(error) or time.monotonic() + pause > end:
+                if not comes_again(error):
+                    raise
+                if failed + pause > end + longest:
+                    connected.note_absence()
                     raise
             else:
                 connected.note_answer()
                 return result
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            begun = time.monotonic()
 
     # --- write -----------------------------------------------------------------------------------------------
 
@@ -140,8 +160,16 @@ class S3Bucket:
         return self.ask(key, doing, put, lambda error: is_passing(error) or is_taken(error))
 
     def delete(self, key: str, doing: str) -> None:
-        """Remove an object; no error if it is absent."""
-        self.ask(key, doing, lambda client: client.delete_object(Bucket=self.name, Key=key))
+        """Remove an object; no error if it is absent, or if it is a folder with something in it, which stays."""
+
+        def delete(client: S3Client) -> None:
+            try:
+                client.delete_object(Bucket=self.name, Key=key)
+            except S3_ERRORS as error:
+                if not is_folder_in_use(error):
+                    raise
+
+        self.ask(key, doing, delete)
 
     def delete_below(self, prefix: str, doing: str, is_concerned: Callable[[str], bool] = lambda _: True) -> None:
         """Remove all objects whose key begins with `prefix` and is concerned. Last come the folders between, which some
@@ -172,7 +200,11 @@ class S3Bucket:
                 Bucket=self.name, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
             )
             for each in answer.get("Errors", []):
-                raise _of_answer(each.get("Code", ""), each.get("Message", ""))
+                key = each.get("Key", "")
+                error = _of_answer(each.get("Code", ""), f"{each.get('Message', '')} ({key})")
+                # A store with folders may refuse to remove one: it is empty, and no name of a record.
+                if not is_folder_in_use(error) and (not key.endswith("/") or is_passing(error)):
+                    raise error
 
         self.ask(keys[0], doing, delete)
 
@@ -214,6 +246,9 @@ class S3Bucket:
         except S3_ERRORS as error:
             if is_absent(error):
                 return None
+            if is_without_reason(error):
+                # The same request with a body in its answer, of a byte at most: it raises the reason.
+                client.get_object(Bucket=self.name, Key=key, Range="bytes=0-0")["Body"].close()
             raise
         writer = answer.get("Metadata", {}).get(WRITER, "")
         return FoundObject(

@@ -15,7 +15,12 @@ PATIENCE_SECONDS = 60.0
 """How long requests that fail for a moment are repeated: the server is away, too busy, or has an error of its own."""
 
 FIRST_PATIENCE_SECONDS = 5.0
-"""The same before the server has answered this process once: probably the endpoint is wrong."""
+"""The same before the server has answered this process once, as with a wrong endpoint, and when the longer patience is
+over, until it answers again.
+"""
+
+ANSWER_SECONDS = 30.0
+"""How long one request waits for its answer, where nothing else is asked for. Then it is tried again."""
 
 PARTS_ON_THEIR_WAY = 8
 """So many parts of all uploads of a process are in memory and being sent. A driver's memory may be bounded by its
@@ -23,7 +28,6 @@ cluster, which kills it.
 """
 
 _CONNECT_SECONDS = 5.0
-_READ_SECONDS = 30.0
 _CONNECTIONS_AT_MOST = 32
 _NO_REGION = "aws-global"  # what boto3 calls a region that was not set
 _JAVA_CREDENTIALS = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
@@ -50,6 +54,10 @@ class S3Connection:
     def note_answer(self) -> None:
         """The server has answered a request as it was asked."""
         self._has_answered = True
+
+    def note_absence(self) -> None:
+        """The server has not answered for as long as it is waited for."""
+        self._has_answered = False
 
     def is_first(self, what: str) -> bool:
         """True at the first call with this text: for warnings that a process gives once."""
@@ -78,13 +86,17 @@ class S3Connection:
         return {f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()}
 
 
-def connection() -> S3Connection:
-    """The connection for AWS's variables as they are now. Made once in each process: none is used over a fork."""
-    key = frozenset((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
+def connection(answer_seconds: float | None = None) -> S3Connection:
+    """The connection for AWS's variables as they are now. Made once in each process: none is used over a fork.
+
+    `answer_seconds`: how long one request waits for its answer; None: ANSWER_SECONDS.
+    """
+    seconds = ANSWER_SECONDS if answer_seconds is None else answer_seconds
+    key = frozenset((name, value) for name, value in os.environ.items() if name.startswith("AWS_")), seconds
     with _made.lock:
         found = _made.connections.get(key)
         if found is None:
-            found = _made.connections[key] = _connected()
+            found = _made.connections[key] = _connected(seconds)
     return found
 
 
@@ -93,7 +105,7 @@ class _Made:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.connections: dict[frozenset[tuple[str, str]], S3Connection] = {}
+        self.connections: dict[tuple[frozenset[tuple[str, str]], float], S3Connection] = {}
 
     def forget(self) -> None:
         """In a forked child: sockets and locks belong to the parent."""
@@ -104,7 +116,7 @@ _made = _Made()
 os.register_at_fork(after_in_child=_made.forget)
 
 
-def _connected() -> S3Connection:
+def _connected(answer_seconds: float) -> S3Connection:
     """Path style where an endpoint is set, unless the profile names a style: few servers have a name for each bucket.
 
     The client itself repeats nothing: a write that decides something is looked at before it is tried again.
@@ -114,8 +126,8 @@ def _connected() -> S3Connection:
     from botocore.session import Session
 
     config = Config(
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=_READ_SECONDS,
+        connect_timeout=min(_CONNECT_SECONDS, answer_seconds),
+        read_timeout=answer_seconds,
         retries={"mode": "standard", "total_max_attempts": 1},
         max_pool_connections=_CONNECTIONS_AT_MOST,
         request_checksum_calculation="when_required",  # each write has its Content-MD5, which every server knows

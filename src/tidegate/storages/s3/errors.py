@@ -58,6 +58,16 @@ def is_surely_not_done(error: Exception) -> bool:
     return is_throttled(error) or isinstance(error, _NEVER_SENT)
 
 
+def is_without_reason(error: Exception) -> bool:
+    """True for the refusal of a HEAD: its answer has a status alone, since it has no body."""
+    return _code(error).isdigit() and _status(error) < _OF_SERVER
+
+
+def is_folder_in_use(error: Exception) -> bool:
+    """True if a store that has folders keeps one, because there is something in it."""
+    return _code(error) in _IN_USE
+
+
 def is_refused_copy(error: Exception) -> bool:
     """True if a server refuses a copy by a code that it may have for an absent source, too."""
     return isinstance(error, ClientError) and _status(error) in _REFUSED_COPY
@@ -93,6 +103,7 @@ _REFUSED_LIST = frozenset({403, 405, 501})
 _FINAL = frozenset({501, 505, 507})
 _BUSY = frozenset({429, 503})
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
+_IN_USE = frozenset({"ErrDirectoryNotEmpty", "DirectoryNotEmpty"})
 _TOO_LARGE = frozenset({"EntityTooLarge", "InvalidRequest", "InvalidArgument"})
 _FULL = frozenset({"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "StorageFull", "507"})
 _THROTTLED = frozenset({"SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequests"})

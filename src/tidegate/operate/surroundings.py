@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -104,8 +105,11 @@ def _extra(extra: Extra) -> Finding:
 def _storage(folder: Folder) -> Iterator[Finding]:
     """Tested in a scratch folder in the folder of the checkpoints; the scratch folder is removed."""
     if not folder.is_local:
-        with _scratch(folder) as scratch:
-            yield from _trials(folder, scratch, None)
+        try:
+            with _scratch(folder) as scratch:
+                yield from _trials(folder, scratch, None)
+        except TidegateError as error:
+            yield from failed_by("storage", error)
         return
     path = folder.local()
     there = next(path for path in (path, *path.parents) if path.is_dir())
@@ -129,7 +133,8 @@ def _trials(folder: Folder, scratch: Folder, there: Path | None) -> Iterator[Fin
         yield failed(
             "storage",
             f"{folder}: of two writers at once both created the file, {two} times in {_RACES}",
-            "choose a folder on a local file system with hard links (checkpointing.dir)",
+            "choose a folder on a local file system with hard links, or in a store that honours conditional puts"
+            " (checkpointing.dir)",
         )
         return
     seconds = _sync_seconds(scratch)
@@ -157,22 +162,18 @@ def _scratch(there: Folder) -> Generator[Folder]:
 
 def _races_with_two_winners(scratch: Folder) -> int:
     """Races in which both of two simultaneous writers create the same record, or neither does."""
+    both = threading.Barrier(2)
+
+    def write(name: str, data: bytes) -> bool:
+        storage = open_storage(scratch)
+        both.wait()
+        return storage.put_if_absent(name, data)
+
     wrong = 0
-    for race in range(_RACES):
-        both = threading.Barrier(2)
-        won: list[bool] = []
-
-        def write(data: bytes, name: str = f"race-{race}", both: threading.Barrier = both) -> None:
-            storage = open_storage(scratch)
-            both.wait()
-            won.append(storage.put_if_absent(name, data))  # noqa: B023 (joined before the next round)
-
-        writers = [threading.Thread(target=write, args=(data,)) for data in (b"one", b"other")]
-        for writer in writers:
-            writer.start()
-        for writer in writers:
-            writer.join()
-        wrong += won.count(True) != 1
+    with ThreadPoolExecutor(2) as threads:
+        for race in range(_RACES):
+            won = [threads.submit(write, f"race-{race}", data) for data in (b"one", b"other")]
+            wrong += [each.result() for each in won].count(True) != 1
     return wrong
 
 

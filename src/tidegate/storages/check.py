@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.storages.storage import Storage
@@ -19,6 +20,9 @@ def check_storage(storage: Storage) -> TidegateError | None:
                 return _broken_promise(what, wanted, found, storage.where(name))
     except TidegateError as error:
         return error
+    finally:
+        with suppress(TidegateError):  # what prevents the removal was found by the trials
+            storage.delete(name)
     return None
 
 

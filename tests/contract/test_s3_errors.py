@@ -6,6 +6,7 @@ By servers that can say so, and else by the answers that AWS documents.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
@@ -79,7 +80,7 @@ def test_each_refusal_is_told_with_its_cure_by_every_request(
         assert secret not in "".join([*told, done.stdout, done.stderr, out.out, out.err])
 
 
-@pytest.mark.parametrize("passing", [3, 12, 70], ids=["trials", "races", "syncs"])
+@pytest.mark.parametrize("passing", [3, 13, 71], ids=["trials", "races", "syncs"])
 def test_a_check_tells_of_a_server_that_refuses_half_way_through(s3: S3Server, passing: int) -> None:
     with HttpFaults(s3.endpoint) as faults, set_environment({**s3.environment, "AWS_ENDPOINT_URL_S3": faults.endpoint}):
         faults.each(lambda _: ANSWERS[0][0] if faults.seen.total() > passing else Fate.PASS)
@@ -105,6 +106,32 @@ def test_a_server_that_ignores_conditions_is_refused_by_check_and_at_a_start(mot
     assert "honours conditional puts" in line["next"]
     assert at_a_start is not None
     assert f"{at_a_start.code}: expected {at_a_start.expected}" in line["detail"]
+
+
+@pytest.mark.more
+@pytest.mark.timeout(3600)
+def test_a_store_whose_names_stay_taken_after_a_delete_is_refused(versitygw: S3Endpoint) -> None:
+    """In a bucket with versions: there the mark of a delete counts as an object."""
+    bucket = f"versions-{secrets.token_hex(4)}"
+    versitygw.client().create_bucket(Bucket=bucket)
+    assert check_storage(open_storage(f"s3://{bucket}/jobs")) is None
+    versitygw.client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    found = check_storage(open_storage(f"s3://{bucket}/jobs"))
+    assert found is not None
+    assert found.found.startswith("PreconditionFailed")
+    assert "without versioning" in found.next_step
+
+
+def test_a_put_that_is_refused_for_an_object_that_is_not_there_is_told_soon(s3: S3Server) -> None:
+    with HttpFaults(s3.endpoint) as faults, set_environment({**s3.environment, "AWS_ENDPOINT_URL_S3": faults.endpoint}):
+        storage = open_storage(s3.folder())
+        assert storage.list("") == []
+        refusal = Refusal(412, "PreconditionFailed", "At least one of the conditions did not hold.")
+        faults.each(lambda method: refusal if method == "PUT" else Fate.PASS)
+        with pytest.raises(TidegateError, match="PreconditionFailed") as caught:
+            storage.put_if_absent("decided/7", b"")
+        assert "without versioning" in caught.value.next_step
+        assert faults.seen["PUT"] == 5
 
 
 def credentials(s3: S3Server, faults: HttpFaults) -> dict[str, str]:

@@ -35,6 +35,7 @@ def _trials(storage: Storage, name: str) -> Iterator[tuple[str, Callable[[], obj
     yield "finding it in the list", lambda: name in storage.list(""), True
     yield "deleting it", lambda: storage.delete(name), None
     yield "reading what was deleted", lambda: storage.read(name), None
+    yield "a put of the name that was deleted", lambda: storage.put_if_absent(name, b"fourth"), True
 
 
 def _broken_promise(what: str, wanted: object, found: object, where: str) -> TidegateError:

@@ -36,6 +36,7 @@ WRITER: Final = "tidegate-writer"
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 5.0
 _THROTTLED_PAUSE_SECONDS = 0.5
+_REFUSED_AT_MOST = 5  # refusals of a put for an object that a look does not find: it may have been removed meanwhile
 _DELETED_AT_ONCE = 1000  # the most that DeleteObjects takes
 
 
@@ -137,8 +138,10 @@ class S3Bucket:
         """
         writer = token or new_token()
         digest = md5(data)
+        refused = 0
 
         def put(client: S3Client) -> bool:
+            nonlocal refused
             try:
                 client.put_object(
                     Bucket=self.name,
@@ -153,11 +156,15 @@ class S3Bucket:
                     raise
                 found = self._head(client, key)
                 if found is None:
+                    refused += is_taken(error)
                     raise
                 return found.writer == writer
             return True
 
-        return self.ask(key, doing, put, lambda error: is_passing(error) or is_taken(error))
+        def comes_again(error: Exception) -> bool:
+            return is_passing(error) or (is_taken(error) and refused < _REFUSED_AT_MOST)
+
+        return self.ask(key, doing, put, comes_again)
 
     def delete(self, key: str, doing: str) -> None:
         """Remove an object; no error if it is absent, or if it is a folder with something in it, which stays."""

@@ -167,6 +167,10 @@ _CONDITION = "use a store that honours conditional puts (PutObject with If-None-
 _ROOM = "make room in the store, or raise its quota, then start again: nothing was half written"
 _LOOK = "look at the state of the store, and start again when it answers: nothing was half written"
 _OTHER = "read what the store reports, correct it, then start again"
+_TAKEN = (
+    "use a bucket without versioning, or another store: this one refuses to create an object although there is none, as"
+    " where a name stays taken after a delete"
+)
 _LOCKED = "take a bucket without object lock, or a prefix that no retention and no legal hold covers"
 
 _NEXT_STEPS: Mapping[str, str] = {
@@ -188,6 +192,7 @@ _NEXT_STEPS: Mapping[str, str] = {
     "IllegalLocationConstraintException": _REGION,
     "InvalidRegion": _REGION,
     "NotImplemented": _CONDITION,
+    "PreconditionFailed": _TAKEN,
     "ObjectLocked": _LOCKED,
     "InvalidRetentionPeriod": _LOCKED,
     **dict.fromkeys(_FULL, _ROOM),

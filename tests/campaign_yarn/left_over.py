@@ -11,22 +11,14 @@ import hdfs_native
 from tests.campaign.places import QUERIES, Places
 from tests.support.remote_files import staged
 from tests.support.yarn import YarnServer
-from tidegate.storages.hdfs.publish import is_temporary
 
 _CLEAN_SECONDS = 60.0
 _LOOK_SECONDS = 0.5
 
 
-def left_over(yarn: YarnServer, application: str, places: Places) -> list[str]:
+def left_by(yarn: YarnServer, application: str, places: Places) -> list[str]:
     """A sentence for each kind of thing that is left."""
     return list(_found(yarn, application, places))
-
-
-def temporary_files(yarn: YarnServer, places: Places) -> list[str]:
-    """Files of HDFS under a hidden name, which a killed writer has left."""
-    root = places.job.parent.parent.path
-    found = hdfs_native.Client(yarn.hdfs.uri).list_status(root, recursive=True)
-    return [each.path for each in found if is_temporary(each.path.rpartition("/")[2])]
 
 
 def _found(yarn: YarnServer, application: str, places: Places) -> Iterator[str]:

@@ -15,7 +15,7 @@ from tests.campaign.places import CHECKPOINTS, MASTER, Places
 from tests.campaign.run import Entry, Options, Report, strike_all
 from tests.campaign.schedule import Step
 from tests.campaign_yarn.drivers import YarnDrivers
-from tests.campaign_yarn.left_over import left_over
+from tests.campaign_yarn.left_over import left_by
 from tests.campaign_yarn.schedule import places, plan
 from tests.support.hdfs import HdfsServer
 from tests.support.variables import variables
@@ -53,7 +53,7 @@ def run_campaign(options: YarnOptions, tell: Callable[[Entry], None]) -> Report:
         try:
             strike_all(todo, ground, report, tell, begun)
             _demand_the_end(yarn, drivers.application)
-            report.flaws += left_over(yarn, drivers.application, campaign)
+            report.flaws += left_by(yarn, drivers.application, campaign)
         finally:
             report.drivers = drivers.made
             report.passed, report.seconds_in = ground.strikes.passed(), dict(ground.seconds)

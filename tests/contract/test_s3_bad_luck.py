@@ -30,7 +30,7 @@ from tidegate.storages.renewal import renewing
 from tidegate.storages.s3 import bucket as requests
 from tidegate.storages.s3 import connection, copies, uploads
 from tidegate.storages.schemes import Where
-from tidegate.supervise.job_folder import has_record
+from tidegate.supervise.job_folder import job_in
 
 LUCK = {
     "an error": half(today(), Fate.ERROR, Fate.FAIL_AFTER),
@@ -163,7 +163,7 @@ def test_a_supervisor_does_not_end_because_its_storage_is_away(s3: S3Server, mon
     with short_waits(s3, monkeypatch) as faults:
         monkeypatch.setattr(connection, "FIRST_PATIENCE_SECONDS", 0.1)
         faults.each(lambda _: Fate.LOSE_REQUEST)
-        assert has_record(s3.folder()) is False
+        assert job_in(s3.folder()) == ""
 
 
 @pytest.mark.usefixtures("faults")

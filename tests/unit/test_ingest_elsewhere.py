@@ -18,7 +18,7 @@ from tidegate.checkpoints.ingest_segments import SegmentLog
 from tidegate.checkpoints.ingest_standing import prepared_logs
 from tidegate.core.errors import Code
 from tidegate.savepoints import ingest_restore_elsewhere
-from tidegate.savepoints.ingest_join import JoinedLog, SavedLog, saved_part
+from tidegate.savepoints.ingest_join import JoinedLog, SavedLog, demand_no_line_given_up, saved_part
 from tidegate.savepoints.ingest_restore_elsewhere import (
     join_elsewhere,
     prepare_logs_elsewhere,
@@ -203,10 +203,26 @@ def test_two_sources_exchange_their_uids_and_their_logs(world: World) -> None:
         join_elsewhere("other", world.ingest(), world.saved(), WHERE),
         join_elsewhere("lines", world.ingest(), SavedLog(world.root / "saved-other", is_ours=True), WHERE),
     ]
+    demand_no_line_given_up(both, WHERE)
     prepare_logs_elsewhere(world.job, 2, both)
     settle_logs_elsewhere(world.job, 2)
     assert read(PieceLog(world.ingest() / "other"), world.position) == [b"4", b"5"]
     assert read(PieceLog(world.ingest() / "lines"), ends[0]) == [b"b"]
+
+
+@pytest.mark.parametrize("lines", [[], [b"a"]])
+def test_a_log_with_lines_gives_way_to_that_of_another_source_only_if_a_source_takes_it(
+    world: World, lines: list[bytes]
+) -> None:
+    """A source of the program has the uid that another one had, and is named as the one in the savepoint."""
+    PieceLog(world.ingest() / "other").append(lines)
+    joined = join_elsewhere("other", world.ingest(), world.saved(), WHERE)
+    if not lines:
+        demand_no_line_given_up([joined], WHERE)
+        return
+    error = error_of(lambda: demand_no_line_given_up([joined], WHERE))
+    assert (error.catalogue_entry, "source other" in error.where) == (Code.INGEST_LOST, True)
+    assert f"remove {world.ingest() / 'other'}" in error.next_step
 
 
 def test_a_job_that_was_away_for_long_begins_with_the_lines_of_the_savepoint(world: World) -> None:

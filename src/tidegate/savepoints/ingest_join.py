@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -35,7 +36,8 @@ class JoinedLog:
     """The future log of one source: its begin and end, and its parts.
 
     `is_in_place`: the job's own log already is that log. `replaced`: the logs of the job that it replaces, by uid, with
-    the offset behind their newest line; 0 for a log without lines, and for none.
+    the offset behind their newest line; 0 for a log without lines, and for none. `gives_up`: another log with lines
+    that stands under the uid of this source.
     """
 
     source: str
@@ -44,6 +46,7 @@ class JoinedLog:
     parts: tuple[LogPart, ...]
     is_in_place: bool = False
     replaced: Mapping[str, int] = field(default_factory=dict[str, int])
+    gives_up: OwnLog | None = None
 
 
 class OwnLog(Protocol):
@@ -100,12 +103,14 @@ def joined_log(source: str, logs: OwnLogs, saved: SavedLog | None, where: str) -
     part = saved_part(saved, where)
     mine = logs.of(part.begin.log) or own  # its source may have had another uid since
     replaced = {source: 0, **{each.uid: each.end.offset for each in (own, mine) if each is not None}}
+    other = None if own is None or mine is None or own.begin.log == mine.begin.log or _is_unbegun(own) else own
+    joins = partial(JoinedLog, source, replaced=replaced, gives_up=other)
     from_savepoint = tuple(part.parts(part.begin, part.end, where))
     if mine is None or _is_unbegun(mine):
-        return JoinedLog(source, part.begin, part.end, from_savepoint, replaced=replaced)
+        return joins(part.begin, part.end, from_savepoint)
     _check_one_past(mine, part, saved, where)
     if part.begin.offset > mine.end.offset:  # the job has run in another folder since, and comes back
-        return JoinedLog(source, part.begin, part.end, from_savepoint, replaced=replaced)
+        return joins(part.begin, part.end, from_savepoint)
     if mine.uid == source and mine.begin.offset <= part.begin.offset and part.end.offset <= mine.end.offset:
         return _in_place(mine)
     parts = (
@@ -114,7 +119,22 @@ def joined_log(source: str, logs: OwnLogs, saved: SavedLog | None, where: str) -
         *part.parts(mine.end, part.end, where),
     )
     begin, end = min(mine.begin, part.begin, key=_offset), max(mine.end, part.end, key=_offset)
-    return JoinedLog(source, begin, end, parts, replaced=replaced)
+    return joins(begin, end, parts)
+
+
+def demand_no_line_given_up(logs: Sequence[JoinedLog], where: str) -> None:
+    """Raise INGEST_LOST if a log with lines gives way to that of another source, and no source of the program has it
+    from then on.
+    """
+    kept = {each.begin.log for each in logs}
+    for each in logs:
+        if (other := each.gives_up) is not None and other.begin.log not in kept:
+            raise lines_lost(
+                f"no lines under the uid {each.source}, whose source takes the log {each.begin.log} over",
+                f"another log, {other.begin}, with lines until {other.end}",
+                f"{where}, the log of source {other.uid}",
+                f"name its source in the program (--map); or give the lines in this log up: {other.remove}",
+            )
 
 
 def fresh_log(source: str) -> JoinedLog:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.ledger import START, position_of
-from tidegate.savepoints.ingest_join import JoinedLog
+from tidegate.savepoints.ingest_join import JoinedLog, demand_no_line_given_up
 from tidegate.sources.used_columns import UsedColumns
 from tidegate.spark.companions import Companion
 from tidegate.spark.declared import DeclaredQuery
@@ -60,8 +60,10 @@ class JobSources:
         return (each for each in found if each is not None)
 
     def joined(self) -> tuple[JoinedLog, ...]:
-        """The ingest logs from which a restore resumes."""
-        return tuple(log for source in self._opened.values() if (log := source.joined()) is not None)
+        """The ingest logs from which a restore resumes. Raises INGEST_LOST if it would give lines up."""
+        logs = tuple(log for source in self._opened.values() if (log := source.joined()) is not None)
+        demand_no_line_given_up(logs, f"job {self._job.name}")
+        return logs
 
     def end_input(self) -> None:
         """Every query has ended: the sources accept no more input."""

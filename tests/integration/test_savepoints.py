@@ -8,7 +8,6 @@ import shutil
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ from tidegate.operate.beat import JobState, read_beat
 from tidegate.operate.control import Outcome
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
-from tidegate.savepoints.take import RunningJob
 from tidegate.sources.files.reader import position_of
 
 FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -171,7 +169,7 @@ def test_a_job_that_is_stopped_waits_for_no_savepoint_and_whoever_takes_one_hear
             arrived.set()
             assert opened.wait(60)
 
-    monkeypatch.setattr("tidegate.spark.starting.RunningJob", partial(RunningJob, reach=hang))
+    monkeypatch.setattr("tidegate.spark.starting.Starting._reach", lambda _, step: hang(step))
     monkeypatch.setattr("tidegate.spark.savepointing._CALLED_OFF_WITHIN_SECONDS", 0.5)
     saved = place.folder / "saved"
     place.write("sea")
@@ -325,7 +323,7 @@ def test_a_job_whose_last_savepoint_does_not_fit_on_the_disk_is_stopped_and_the_
         if step == "copied":
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("tidegate.spark.starting.RunningJob", partial(RunningJob, reach=be_full))
+    monkeypatch.setattr("tidegate.spark.starting.Starting._reach", lambda _, step: be_full(step))
     saved = place.folder / "saved"
     place.write("sea")
     job = place.job(checkpointing_retention="delete")

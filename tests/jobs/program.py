@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from tests.integration.shelf import ShelfSink
 from tests.support.session import small_session
 from tidegate import FileSource, Job, TidegateError
 from tidegate.core.records import Answer, Committable
-from tidegate.savepoints.take import RunningJob
 from tidegate.spark import starting
 
 
@@ -43,7 +41,7 @@ def main(folder: Path) -> None:
         while (folder / f"at-{step}").exists():
             time.sleep(0.02)
 
-    starting.RunningJob = partial(RunningJob, reach=hold_up)  # type: ignore[misc, assignment]
+    starting.Starting._reach = lambda self, step: hold_up(step)  # pyright: ignore[reportPrivateUsage]
     for _ in sys.stdin:
         settings: dict[str, Any] = {"checkpointing_dir": str(folder / "checkpoints"), "checkpointing_interval": "50ms"}
         job = Job("words", spark=spark, stop_timeout="1s", **settings)

@@ -219,11 +219,12 @@ def test_a_full_disk_keeps_no_failure_and_ends_no_job(tmp_path: Path):
 
 
 GOES_AND_COMES = """
+from tidegate.core.records import JobRecord, encode
 from tidegate.supervise.line import Running
 away = here / "away"
 if first:
     supervised = declare()
-    (folder / "job.json").touch()
+    (folder / "job.json").write_bytes(encode(JobRecord(name="numbers", job_id="cafe", generation=1)))
     supervised._say(Running())
     time.sleep(1)
     folder.rename(away)

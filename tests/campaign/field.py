@@ -23,8 +23,9 @@ from tidegate.storages.opening import open_storage
 SeenT = TypeVar("SeenT")
 _WORDS = [f"w{index}" for index in range(12)]
 _ROWS_PER_FILE = 8
-_MORE_FILES_AT_MOST = 26
-"""Records that are not on a disk go twenty epochs together: some places are passed so seldom."""
+_MORE_FILES_AT_MOST = 60
+"""Records that are not on a disk go twenty epochs together, and a driver that was killed counts from its start again:
+some places are passed once in forty epochs."""
 
 _IDLE_SECONDS = 0.3
 _REMOTE_LOOK_SECONDS = 0.1

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import boto3
 import hdfs_native
@@ -12,18 +11,26 @@ import hdfs_native
 from tidegate.storages.schemes import Folder, Scheme
 
 _OPEN_UPLOADS = "open uploads"
+_NAMES_SHOWN = 4
 _KINDS = {"temporary files": re.compile(r"(^|/)\.[^/]*\.tmp$"), "staged files": re.compile(r"\.staged$")}
 
 
-def left_over(folder: Folder) -> Counter[str]:
-    """How many of each kind stand anywhere below `folder`."""
-    names = _on_s3(folder) if folder.scheme is Scheme.S3 else _on_hdfs(folder)
-    found = Counter(dict.fromkeys(_KINDS, 0))
-    found.update(kind for name in names for kind, pattern in _KINDS.items() if pattern.search(name))
+def left_over(folder: Folder) -> dict[str, list[str]]:
+    """The names of each kind that stand anywhere below `folder`."""
+    names = list(_on_s3(folder) if folder.scheme is Scheme.S3 else _on_hdfs(folder))
+    found = {kind: [name for name in names if pattern.search(name)] for kind, pattern in _KINDS.items()}
     if folder.scheme is Scheme.S3:
         uploads = boto3.client("s3").list_multipart_uploads(Bucket=folder.authority, Prefix=folder.path.lstrip("/"))
-        found[_OPEN_UPLOADS] = len(uploads.get("Uploads", ()))
+        found[_OPEN_UPLOADS] = [each.get("Key", "") for each in uploads.get("Uploads", ())]
     return found
+
+
+def left_over_words(found: Mapping[str, Sequence[str]]) -> str:
+    """How many of each kind, with the first names."""
+    return ", ".join(
+        f"{len(names)} {kind}" + (f" ({', '.join(names[:_NAMES_SHOWN])})" if names else "")
+        for kind, names in found.items()
+    )
 
 
 def _on_s3(folder: Folder) -> Iterator[str]:

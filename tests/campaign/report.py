@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.campaign.ending import failure_lines, figures_at_the_end, finding_words, time_words
 from tests.campaign.footprint import Phase
+from tests.campaign.left_over import left_over_words
 from tests.campaign.run import Report
 from tests.campaign.situations import actions_at
 
@@ -77,11 +78,7 @@ def summary(report: Report) -> str:
             f" {report.drivers} drivers, {report.epochs} epochs",
             f"{report.records} records compared: {finding_words(report)}; {report.aborted} aborted,"
             f" {report.redone} written again",
-            *(
-                [f"left over: {', '.join(f'{count} {kind}' for kind, count in report.left.items())}"]
-                if report.left
-                else []
-            ),
+            *([f"left over: {left_over_words(report.left)}"] if report.left else []),
             f"{report.seconds / 60:.1f} minutes, {per_kill:.1f} s a kill, all in ({time_words(report)})",
         ]
     )

@@ -89,7 +89,7 @@ class Report:
     passed: Counter[str] = field(default_factory=Counter[str])
     seconds_in: dict[str, float] = field(default_factory=dict[str, float])
     found: dict[str, int] = field(default_factory=dict[str, int])
-    left: Counter[str] = field(default_factory=Counter[str])
+    left: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     flaws: list[str] = field(default_factory=list[str])
     epochs: int = 0
     records: int = 0

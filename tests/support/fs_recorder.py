@@ -13,6 +13,7 @@ under Python 3.10 not the methods of `Path`.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,25 @@ class FsRecorder:
         wrap("replace", lambda path, to, **_: Event("rename", _absolute(path), _absolute(to)))
         wrap("unlink", lambda path, **_: Event("unlink", _absolute(path)))
         wrap("mkdir", lambda path, *_, **__: Event("mkdir", _absolute(path)))
+
+
+def in_a_killed_child(disk: FsRecorder, step: int, action: Callable[[], object]) -> None:
+    """Run `action` in a forked process that is killed before its call number `step` to the disk."""
+    child = os.fork()
+    if child == 0:
+        countdown = [step]
+
+        def kill_at_zero(event: Event) -> None:
+            if countdown[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            countdown[0] -= 1
+
+        disk.before_each = kill_at_zero
+        try:
+            action()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
 
 
 class _PowerLossModel:

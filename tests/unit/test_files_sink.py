@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.fs_recorder import Event, FsRecorder
+from tests.support.fs_recorder import Event, FsRecorder, in_a_killed_child
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.sinks import marks
@@ -251,6 +251,18 @@ def test_only_the_newest_claims_are_kept(tmp_path: Path, monkeypatch: pytest.Mon
     kept = {file.name for file in (tmp_path / ".tidegate").rglob("*.claim")}
     assert kept == {"g1-e10.claim", "g1-e11.claim", "g1-e12.claim"}
     assert outcomes(sink, epochs[0]) == [Outcome.ALREADY]
+
+
+def test_what_a_killed_claim_leaves_goes_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = opened(tmp_path)
+    assert outcomes(sink, prepared(sink, attempt_of(epoch=8))) == [Outcome.COMMITTED]
+    (claim,) = (tmp_path / ".tidegate").rglob("*.claim")
+    committable = prepared(sink, attempt_of(epoch=9))
+    disk = FsRecorder(monkeypatch, below=claim.parent)
+    in_a_killed_child(disk, 2, lambda: local(sink).claims.claim([committable]))
+    assert len(list(claim.parent.iterdir())) == 2
+    opened(tmp_path).discard(IDENTITY, 9)
+    assert list(claim.parent.iterdir()) == [claim]
 
 
 @pytest.mark.parametrize(

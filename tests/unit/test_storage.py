@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.support.fs_recorder import Event, FsRecorder
+from tests.support.fs_recorder import Event, FsRecorder, in_a_killed_child
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import TidegateError
 from tidegate.storages.check import check_storage
@@ -62,7 +61,7 @@ def test_a_put_that_is_killed_at_any_step_leaves_the_whole_content_or_no_name(
     found: list[bytes | None] = []
     for step in range(steps + 1):
         storage.delete("done/1")
-        _in_a_killed_child(disk, step, lambda: storage.put_if_absent("done/1", content))
+        in_a_killed_child(disk, step, lambda: storage.put_if_absent("done/1", content))
         found.append(storage.read("done/1"))
         assert storage.list("done") == (["0"] if found[-1] is None else ["0", "1"])
     assert found[0] is None
@@ -72,7 +71,7 @@ def test_a_put_that_is_killed_at_any_step_leaves_the_whole_content_or_no_name(
 
 def test_what_killed_puts_leave_is_hidden_and_can_be_removed(storage: LocalStorage, disk: FsRecorder, tmp_path: Path):
     storage.put_if_absent("done/0", b"record")
-    _in_a_killed_child(disk, 2, lambda: storage.put_if_absent("done/1", b"record"))
+    in_a_killed_child(disk, 2, lambda: storage.put_if_absent("done/1", b"record"))
     assert len(os.listdir(tmp_path / "done")) == 2
     assert storage.list("done") == ["0"]
     storage.remove_leftovers("done")
@@ -347,25 +346,6 @@ def _put_by_somebody_killed_before_the_sync(disk: FsRecorder, path: Path) -> Non
     os.write(descriptor, b"record")
     os.fsync(descriptor)
     os.close(descriptor)
-
-
-def _in_a_killed_child(disk: FsRecorder, step: int, action: Callable[[], object]) -> None:
-    """Run `action` in a forked process that is killed before its call number `step` to the disk."""
-    child = os.fork()
-    if child == 0:
-        countdown = [step]
-
-        def kill_at_zero(event: Event) -> None:
-            if countdown[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            countdown[0] -= 1
-
-        disk.before_each = kill_at_zero
-        try:
-            action()
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
 
 
 def test_a_peek_at_names_syncs_nothing_and_leaves_the_time_of_the_folder(

@@ -108,6 +108,10 @@ class Marks:
             if marked:
                 storage.settle(folder)
 
+    def remove_leftovers(self, identity: SinkIdentity) -> None:
+        """Remove the rest of marks whose process was killed. Only while a lease proves that no other run is alive."""
+        self._storage().remove_leftovers(self.folder(identity))
+
     def folder(self, identity: SinkIdentity) -> str:
         """The folder of the sink's marks below the root."""
         parts = (identity.job, identity.query, identity.sink)

@@ -128,6 +128,7 @@ class FunctionSink(TwoPhaseSink):
         self._stage.clean(identity, finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
+        self._receipts.remove_leftovers(identity)
         return self._stage.discard(identity, from_epoch)
 
     # --- the call ------------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ class LocalPlace:
         self.files.clean(identity, finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
+        self.claims.remove_leftovers(identity)
         return self.files.discard(identity, from_epoch)
 
     def forget(self, identity: SinkIdentity) -> None:

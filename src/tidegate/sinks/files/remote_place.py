@@ -76,6 +76,7 @@ class RemotePlace:
             NewestDone(self.claims).raise_to(identity, finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
+        self.claims.remove_leftovers(identity)
         return self.stage.discard(identity, from_epoch)
 
     def forget(self, identity: SinkIdentity) -> None:

@@ -30,7 +30,6 @@ from tidegate.storages.renewal import renewing
 from tidegate.storages.s3 import bucket as requests
 from tidegate.storages.s3 import connection, copies, uploads
 from tidegate.storages.schemes import Where
-from tidegate.supervise.job_folder import job_in
 
 LUCK = {
     "an error": half(today(), Fate.ERROR, Fate.FAIL_AFTER),
@@ -157,13 +156,6 @@ def test_once_the_patience_with_a_server_is_over_each_request_waits_briefly_unti
         fates = iter([Fate.LOSE_REQUEST] * 5)
         faults.each(lambda _: next(fates, Fate.PASS))
         assert storage.list("") == []
-
-
-def test_a_supervisor_does_not_end_because_its_storage_is_away(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    with short_waits(s3, monkeypatch) as faults:
-        monkeypatch.setattr(connection, "FIRST_PATIENCE_SECONDS", 0.1)
-        faults.each(lambda _: Fate.LOSE_REQUEST)
-        assert job_in(s3.folder()) == ""
 
 
 @pytest.mark.usefixtures("faults")

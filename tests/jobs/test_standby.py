@@ -39,7 +39,8 @@ def runs():
     query = QueryBeat(uid="q", run=1, epoch=0, finished=0, rows=0, rows_per_second=0.0, last_done_at=now)
     said = dict(job="numbers", job_id="0123abcd", host="here", process=me, started_at=now, at=now, progress_at=now)
     write_beat(folder, Beat(state=JobState.RUNNING, queries=(query,), **said))
-    current()._say(Running())
+    (folder / "job.json").touch()
+    current()._say(Running("0123abcd"))
 def die():
     os.kill(me, signal.SIGKILL)
 stand_by()

@@ -172,7 +172,7 @@ supervised = declare()
 told = dict(job="numbers", job_id="0123abcd", host="here", process=os.getpid(), started_at=1.0, at=1.0, progress_at=1.0)
 write_beat(folder, Beat(state=JobState.STOPPED, **told))
 from tidegate.supervise.line import Finished, Running
-supervised._say(Running())
+supervised._say(Running("0123abcd"))
 """
 """As a job that somebody has stopped, from another terminal."""
 
@@ -250,7 +250,8 @@ now, me = time.time(), os.getpid()
 supervised = declare()
 write_beat(folder, Beat(job="numbers", job_id="", state=JobState.RUNNING, host="here", process=me, started_at=now,
                         at=now, progress_at=now))
-supervised._say(Running())
+(folder / "job.json").touch()
+supervised._say(Running("0123abcd"))
 os.kill(me, signal.SIGSTOP)
 """
     with run(tmp_path, DECLARING + program, *AT_ONCE, "-D", "progress_timeout=2s") as stalled:

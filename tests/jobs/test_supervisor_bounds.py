@@ -219,13 +219,12 @@ def test_a_full_disk_keeps_no_failure_and_ends_no_job(tmp_path: Path):
 
 
 GOES_AND_COMES = """
-from tidegate.core.records import JobRecord, encode
 from tidegate.supervise.line import Running
 away = here / "away"
 if first:
     supervised = declare()
-    (folder / "job.json").write_bytes(encode(JobRecord(name="numbers", job_id="cafe", generation=1)))
-    supervised._say(Running())
+    (folder / "job.json").touch()
+    supervised._say(Running("0123abcd"))
     time.sleep(1)
     folder.rename(away)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -255,7 +254,7 @@ if not first:
     sys.exit(9)
 import threading
 from tidegate.supervise.line import Running
-declare()._say(Running())
+declare()._say(Running("0123abcd"))
 threading.Thread(target=time.sleep, args=(20,)).start()
 raise ValueError("no")
 """
@@ -336,7 +335,7 @@ def ending(finished: str, then: str = "") -> str:
 from tidegate.supervise.line import Finished, Running
 from tidegate.operate.reports import FailureReport
 supervised = declare()
-supervised._say(Running())
+supervised._say(Running("0123abcd"))
 supervised._say(Finished({finished}))
 {then}
 os._exit(0)

@@ -71,7 +71,7 @@ class Yarn:
         attempt = self.start()
         assert isinstance(self.declared(attempt), GoOn)
         begin_job(Folder.of(self.folder), JOB)
-        attempt.say(Running())
+        attempt.say(Running(JOB.job_id))
         return attempt
 
     def _sleep(self, seconds: float) -> None:
@@ -238,7 +238,7 @@ def test_a_tolerated_epoch_costs_no_restart_and_its_count_goes_to_the_next_attem
     answer = cluster.declared(second)
     assert answer == GoOn({"counts": 2}, JOB.job_id)
     assert (cluster.slept, cluster.has_ended) == ([], False)
-    second.say(Running())
+    second.say(Running(JOB.job_id))
     second.say(Finished(report=failure()))
     assert not cluster.has_ended
 
@@ -253,14 +253,22 @@ def test_an_attempt_that_was_paused_counts_once_and_ends_nothing(tmp_path: Path)
     assert [each.code for each in read_failures(tmp_path)] == ["TG-DRIVER-DIED"]
 
 
-def test_another_application_begins_to_count_anew_and_removes_the_records_of_the_old_one(tmp_path: Path) -> None:
+def test_another_application_begins_to_count_anew_and_removes_the_failures_of_the_old_one(tmp_path: Path) -> None:
     cluster = yarn(tmp_path, NoRestart())
     cluster.running().say(Finished(report=failure()))
     other = AttemptRecords(Folder.of(tmp_path), "application_1767323045678_0002")
     assert other.newest() == (0, AttemptsSoFar())
     other.has_run("1a2b3c4d")
     assert other.newest() == (0, AttemptsSoFar(restarts=RestartsSoFar(has_run=True), resumes="1a2b3c4d"))
-    assert sorted(each.name for each in (tmp_path / "restarts").iterdir()) == ["application_1767323045678_0002"]
+    old = AttemptRecords(Folder.of(tmp_path), APPLICATION)
+    assert old.newest() == (0, AttemptsSoFar(restarts=RestartsSoFar(has_run=True), resumes=JOB.job_id))
+
+
+def test_the_jobs_of_the_newest_applications_stay_recorded(tmp_path: Path) -> None:
+    names = [f"application_1767323045678_{number:04}" for number in range(1, 31)]
+    for name in names:
+        AttemptRecords(Folder.of(tmp_path), name).has_run(JOB.job_id)
+    assert sorted(each.name for each in (tmp_path / "restarts").iterdir()) == names[-21:]
 
 
 def test_a_later_attempt_only_resumes_the_job_that_its_application_has_run(tmp_path: Path) -> None:

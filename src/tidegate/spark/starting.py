@@ -88,7 +88,7 @@ def start(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> Jo
     if supervised is not None:
         supervised.declare(job.folder, job.settings, own_jvm=is_own_jvm())
     with ExitStack() as stack:
-        handle = _ready(Starting(job, until, _lock(job, stack)), wish, stack)
+        handle, record = _ready(Starting(job, until, _lock(job, stack)), wish, stack)
         if supervised is not None:
             supervised.starting(handle)
         else:
@@ -99,7 +99,7 @@ def start(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> Jo
         handle.wait()
         raise StoppedByInterrupt
     if supervised is not None:
-        supervised.started()
+        supervised.started(record.job_id)
     return handle
 
 
@@ -115,8 +115,8 @@ def _lock(job: DeclaredJob, stack: ExitStack) -> HeldLease:
     return lease
 
 
-def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -> JobHandle:
-    """The checked job, with its sinks opened. No thread of it runs yet."""
+def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -> tuple[JobHandle, JobRecord]:
+    """The checked job, with its sinks opened, and its record. No thread of it runs yet."""
     job, until = starting.job, starting.until
     record = recorded(job)
     supervised = current()
@@ -141,7 +141,7 @@ def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -
     for sink, sink_plan in sink_plans:
         sink.open(sink_plan)
         start_moves(f"sink {sink.uid}, opened")
-    return starting.handle(plan, sources, drain)
+    return starting.handle(plan, sources, drain), record
 
 
 @dataclass(frozen=True, slots=True)

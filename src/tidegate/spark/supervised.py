@@ -144,10 +144,10 @@ class Supervised:
         with self._lock:
             self._handle = handle
 
-    def started(self) -> None:
-        """Tell the supervisor that every query runs."""
+    def started(self, job_id: str) -> None:
+        """Tell the supervisor that every query of this job runs."""
         self._running = True
-        self._say(Running())
+        self._say(Running(job_id))
 
     def pause_after(self, run: FailedRun, error: TidegateError) -> float | None:
         """Called when a query has failed and its Spark session is alive.

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidegate.checkpoints.succession import standing
 from tidegate.core.errors import TidegateError
 from tidegate.core.telling import parts_of
 from tidegate.operate.beat import write_failed_beat
@@ -77,8 +76,8 @@ class ApplicationAttempt:
         match message:
             case StartAnnounced():
                 self._answers.put([self._declared(message)])
-            case Running():
-                self._runs()
+            case Running(job_id):
+                self._runs(job_id)
             case QueryFailed(report):
                 self._failed(report, self._news.query_failed)
                 failure = self._known.failure
@@ -137,16 +136,12 @@ class ApplicationAttempt:
             _LOG.warning("%s: the start waits %.1f s (%s)", self._where(self._attempt), seconds, self._strategy)
             self._time.sleep(seconds)
 
-    def _runs(self) -> None:
-        """Where the job cannot be read, nothing is recorded: a record without its id would stay."""
-        self._known = self._known.running()
+    def _runs(self, job_id: str) -> None:
+        self._known = self._known.running(job_id)
         self._news.running()
-        if self._records is not None and self._folder is not None:
+        if self._records is not None:
             try:
-                record = standing(self._folder)
-                if record is not None:
-                    self._known = self._known.running(record.job_id)
-                    self._records.has_run(record.job_id)
+                self._records.has_run(job_id)
             except TidegateError as error:
                 self._news.history_failed(error)
 

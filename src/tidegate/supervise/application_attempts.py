@@ -34,6 +34,9 @@ _HAS_RUN = "has-run"
 _PAST_KEPT = 10_000
 """Restarts in a record, at most: half a megabyte. A job that fails once a second is not counted for ever."""
 
+_APPLICATIONS_KEPT = 20
+"""The newest ones: YARN has given up an attempt of an older one long ago."""
+
 RecordT = TypeVar("RecordT")
 
 _LOOKS = 10
@@ -159,11 +162,16 @@ class AttemptRecords:
         return True
 
     def has_run(self, job_id: str) -> None:
-        """Note that the queries of an attempt have run. The job is this application's now: records of others go."""
+        """Note that the queries of an attempt have run. The job is this application's now: the failures of others go.
+        Their jobs stay recorded, so that a late attempt of theirs never resumes this one.
+        """
         self._storage.put_if_absent(_HAS_RUN, HAS_RUN_FORMAT.encode(HasRun(job_id=job_id)))
-        for name in self._restarts.folders(""):
-            if name != self._application:
-                self._restarts.clear(name)
+        others = sorted(name for name in self._restarts.folders("") if name != self._application)
+        for name in others[:-_APPLICATIONS_KEPT]:
+            self._restarts.clear(name)
+        for name in others[-_APPLICATIONS_KEPT:]:
+            other = self._restarts.below(name)
+            other.delete_all([each for each in other.list("") if each.isdigit()])
 
     def _decoded(self, form: RecordFormat[RecordT], name: str, data: bytes) -> RecordT:
         try:

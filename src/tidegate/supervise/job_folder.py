@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidegate.checkpoints.job_layout import JOB_RECORD
-from tidegate.checkpoints.succession import standing
 from tidegate.core.errors import Code, TidegateError
 from tidegate.operate.beat import Beat, Incarnation
 from tidegate.operate.beat_reader import BeatReader
@@ -52,15 +51,6 @@ class BeatOfJob:
             return read()
         except TidegateError:
             return None
-
-
-def job_in(folder: Folder | None) -> str:
-    """The id of the job in this folder; empty if there is none, and if its storage does not answer."""
-    try:
-        record = None if folder is None else standing(folder)
-    except TidegateError:
-        return ""
-    return "" if record is None else record.job_id
 
 
 def find_again(folder: Folder) -> None:

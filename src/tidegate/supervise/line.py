@@ -42,7 +42,9 @@ class Moved(msgspec.Struct, frozen=True, tag="moved"):
 
 
 class Running(msgspec.Struct, frozen=True, tag="running"):
-    """The message that every query has recovered and runs."""
+    """The message that every query of the job with this id has recovered and runs."""
+
+    job_id: str
 
 
 class QueryFailed(msgspec.Struct, frozen=True, tag="query-failed"):

@@ -27,7 +27,7 @@ from tidegate.settings.config import Settings
 from tidegate.storages.schemes import Folder
 from tidegate.supervise.child import DriverProcess
 from tidegate.supervise.head_start import HeadStart
-from tidegate.supervise.job_folder import BeatOfJob, find_again, job_in
+from tidegate.supervise.job_folder import BeatOfJob, find_again
 from tidegate.supervise.line import (
     CannotTakeOver,
     Finished,
@@ -175,11 +175,11 @@ class Supervisor:
                     watch.timeout_seconds = self._progress_timeout
                 case Moved(step):
                     self._step = step
-                case Running():
+                case Running(job_id):
                     watch.runs()
                     self._restarts.has_run()
                     self._step, self._runs_since = None, time.time()
-                    self._resumes = self._resumes or job_in(self._folder)
+                    self._resumes = self._resumes or job_id
                     self._news.running()
                 case QueryFailed(report):
                     answer = self._query_failed(report)

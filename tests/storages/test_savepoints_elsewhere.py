@@ -26,7 +26,12 @@ from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.elsewhere import brought_here, check_into, take_into, take_last_into
 from tidegate.savepoints.folder import MANIFEST, Savepoint
 from tidegate.savepoints.take import RunningJob
+from tidegate.storages.checkpoints import open_checkpoint_files
+from tidegate.storages.hdfs.checkpoint_files import HdfsCheckpointFiles
+from tidegate.storages.hdfs.storage import HdfsStorage
 from tidegate.storages.opening import open_storage
+from tidegate.storages.s3.checkpoint_files import S3CheckpointFiles
+from tidegate.storages.s3.storage import S3Storage
 from tidegate.storages.schemes import Folder
 
 NATIVE = SavepointFormat.NATIVE
@@ -202,6 +207,36 @@ def is_claimed_by_one_job(savepoint: Savepoint, jobs: Folder, tmp_path: Path) ->
     assert operate.verify_savepoint(str(place)).problems == ()
     operate.dispose_savepoint(str(place))
     assert open_storage(place.parent).list("") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "step"), [(S3Storage, "delete"), (S3Storage, "delete_all"), (S3CheckpointFiles, "clear")]
+)
+def test_the_removal_of_a_savepoint_in_a_bucket_is_completed_after_a_kill(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type, step: str
+) -> None:
+    is_removed_after_a_kill(taken(write_job(tmp_path / "job"), s3.folder()), monkeypatch, kind, step)
+
+
+@pytest.mark.parametrize(("kind", "step"), [(HdfsStorage, "delete"), (HdfsCheckpointFiles, "clear")])
+def test_the_removal_of_a_savepoint_on_hdfs_is_completed_after_a_kill(
+    hdfs: HdfsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type, step: str
+) -> None:
+    savepoint = taken(write_job(tmp_path / "job"), Folder.of(f"{hdfs.uri}/{tmp_path.name}"))
+    is_removed_after_a_kill(savepoint, monkeypatch, kind, step)
+
+
+def is_removed_after_a_kill(savepoint: Savepoint, monkeypatch: pytest.MonkeyPatch, kind: type, step: str) -> None:
+    place = savepoint.place
+    assert place is not None
+    claim(savepoint, RECORD, place.parent / "jobs/1")
+    with monkeypatch.context() as killed:
+        killed.setattr(kind, step, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            operate.dispose_savepoint(str(place))
+    operate.dispose_savepoint(str(place))
+    assert (open_storage(place.parent).list(""), open_checkpoint_files(place).list()) == ([], [])
+    assert code_of(lambda: operate.dispose_savepoint(str(place))) == "TG-SAVEPOINT-INCOMPLETE"
 
 
 def test_a_job_that_dies_between_the_token_of_its_folder_and_the_claim_claims_with_that_token(

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from tidegate.checkpoints.job_layout import MANIFEST
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import SavedFile
+from tidegate.core.records import SavedFile, digest_of
 from tidegate.disk.blocks import read_blocks
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.savepoints import folder as on_a_disk
@@ -18,6 +18,7 @@ from tidegate.savepoints.refusals import COPY_AGAIN
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
+from tidegate.storages.storage import Storage
 
 
 def open_at(place: Folder) -> Savepoint:
@@ -76,28 +77,40 @@ def verify_at(savepoint: Savepoint) -> list[TidegateError]:
 
 
 def dispose_at(place: Folder) -> None:
-    """Remove a savepoint; after a kill, complete the removal. The manifest goes first: the rest is no savepoint. On
-    another storage than a disk the claim goes last: while there is a savepoint, no other job claims it. Raises
-    SAVEPOINT_ALTERED, and removes nothing, if the folder holds foreign files.
+    """Remove a savepoint; after a kill, complete the removal. Raises SAVEPOINT_ALTERED, and removes nothing, if the
+    folder holds foreign files.
+
+    On another storage than a disk the manifest is set aside first: the rest is no savepoint. It goes last, because it
+    gives the path of the claim.
     """
     if place.is_local:
         if not on_a_disk.finish_disposal(place.local()):
             on_a_disk.dispose(on_a_disk.open_savepoint(place.local()))
         return
-    savepoint = open_at(place)
-    for error in strangers_at(savepoint):
-        raise error
-    open_storage(place).delete(MANIFEST)
+    storage = open_storage(place)
+    if storage.look(MANIFEST) is not None or not _asides(storage):
+        for error in strangers_at(open_at(place)):
+            raise error
+        storage.set_aside(MANIFEST)
+    asides = _asides(storage)
+    storage.delete_all(sorted({each.name for each in open_checkpoint_files(place).list()} - set(asides)))
+    for manifest in filter(None, map(storage.peek, asides)):
+        beside, claim = on_a_disk.claim_of(place, digest_of(manifest))
+        open_storage(beside).delete(claim)
     open_checkpoint_files(place).clear("")
-    beside, claim = on_a_disk.claim_of(place, savepoint.digest)
-    open_storage(beside).delete(claim)
 
 
 def strangers_at(savepoint: Savepoint) -> list[TidegateError]:
     """The errors of files that a savepoint on another storage does not name. Reads no file."""
-    files = open_checkpoint_files(savepoint.place or savepoint.folder)
-    named = {MANIFEST, *(file.name for file in savepoint.record.files)}
+    place = savepoint.place or savepoint.folder
+    files = open_checkpoint_files(place)
+    named = {MANIFEST, *_asides(open_storage(place)), *(file.name for file in savepoint.record.files)}
     return [_stranger(files.where(name)) for name in sorted({each.name for each in files.list()} - named)]
+
+
+def _asides(storage: Storage) -> list[str]:
+    """The manifests that killed removals have set aside."""
+    return [name for name in storage.list("") if name.startswith(f".aside-{MANIFEST}-")]
 
 
 def sizes_wrong_at(savepoint: Savepoint) -> list[TidegateError]:

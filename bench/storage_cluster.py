@@ -1,9 +1,9 @@
 """What two executors of a standalone cluster cost, against the same two cores in one process: CPU time.
 
 The map and the count of `kafka_throughput.py`, 200,000 events an epoch, with the checkpoint on HDFS on both sides. Each
-side runs once, in processes of its own. After some epochs, in which three JVMs instead of one compile the same code,
-the CPU time of all their processes is taken epoch by epoch: driver, JVM, executors, Python workers, and the daemons of
-the workers of the cluster. A round is two epochs. The broker and HDFS are not counted.
+side runs once, in processes of its own. The first epochs do not count: in them three JVMs compile the code that one
+compiles locally. Then the CPU time of all their processes is taken epoch by epoch: driver, JVM, executors, Python
+workers, and the daemons of the workers of the cluster. A round is two epochs. The broker and HDFS are not counted.
 """
 
 from __future__ import annotations

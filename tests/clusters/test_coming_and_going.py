@@ -21,7 +21,7 @@ from tidegate.storages.schemes import Folder
 BOUND_SECONDS = 60.0
 POINTS = ["prepared.before@1", "commit.before@1"]
 
-pytestmark = [pytest.mark.more, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.more, pytest.mark.cluster, pytest.mark.timeout(400)]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ PROGRAM = Path(__file__).with_name("files_program.py")
 CUT_SECONDS = 20.0
 """Longer than `spark.network.timeout`: the driver gives its executor up, which lives."""
 
-pytestmark = [pytest.mark.more, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.more, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

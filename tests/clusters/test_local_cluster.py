@@ -18,7 +18,7 @@ from tidegate.storages.schemes import Folder
 
 PROGRAM = Path(__file__).with_name("files_program.py")
 
-pytestmark = [pytest.mark.more, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.more, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ PAGE = ROOT / "docs" / "how-to" / "programs-on-yarn.md"
 RUN = "tidegate run-application -d -t yarn-application"
 SECONDS = 600.0
 
-pytestmark = [pytest.mark.more, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.more, pytest.mark.cluster, pytest.mark.timeout(2400)]
 
 
 class Session:

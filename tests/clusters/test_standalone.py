@@ -68,6 +68,7 @@ def test_a_job_on_a_cluster_is_exact_when_its_driver_and_an_executor_are_killed(
 
 
 @pytest.mark.more
+@pytest.mark.cluster
 @pytest.mark.timeout(400)
 def test_rows_of_an_ingest_log_are_read_by_executors_and_computed_once_when_the_driver_is_killed(
     cluster: StandaloneCluster, s3: S3Server, tmp_path: Path
@@ -97,6 +98,7 @@ def test_a_check_of_a_cluster_names_what_its_executors_lack(
 
 
 @pytest.mark.more
+@pytest.mark.cluster
 def test_a_check_of_a_cluster_shows_the_versions_on_its_executors(cluster: StandaloneCluster) -> None:
     for each in checked(cluster):
         assert each["health"] == "OK", each
@@ -104,6 +106,7 @@ def test_a_check_of_a_cluster_shows_the_versions_on_its_executors(cluster: Stand
 
 
 @pytest.mark.more
+@pytest.mark.cluster
 def test_a_job_is_not_started_on_executors_that_lack_a_package(
     cluster: StandaloneCluster, broker: Broker, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +121,7 @@ def test_a_job_is_not_started_on_executors_that_lack_a_package(
 
 
 @pytest.mark.more
+@pytest.mark.cluster
 def test_packed_packages_are_enough_for_executors_that_have_none(
     cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_a_job_on_yarn_is_exact_when_its_driver_is_killed(
 
 
 @pytest.mark.more
+@pytest.mark.cluster
 @pytest.mark.timeout(600)
 def test_a_driver_inside_yarn_that_is_killed_is_started_again_by_yarn(
     yarn: YarnServer, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -77,6 +78,7 @@ def test_a_driver_inside_yarn_that_is_killed_is_started_again_by_yarn(
 
 
 @pytest.mark.more
+@pytest.mark.cluster
 @pytest.mark.timeout(600)
 def test_a_job_inside_yarn_is_left_alone_and_stopped_by_its_application(
     yarn: YarnServer, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

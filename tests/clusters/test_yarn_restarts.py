@@ -25,7 +25,7 @@ RESTARTS = 2
 DELAY_SECONDS = 3.0
 LEASE_SECONDS = 20.0
 
-pytestmark = [pytest.mark.more, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.more, pytest.mark.cluster, pytest.mark.timeout(1500)]
 
 
 def test_a_job_that_is_killed_at_each_start_is_given_up_after_as_many_restarts_as_its_strategy_allows(

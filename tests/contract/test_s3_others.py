@@ -10,7 +10,7 @@ from tests.support.s3 import S3Endpoint
 from tests.support.s3_suites import FilesOfACheckpointInABucket, RecordsInABucket, RowsInABucket, TargetFilesInABucket
 from tidegate.storages.schemes import Where
 
-pytestmark = [pytest.mark.more, pytest.mark.timeout(3600)]  # versitygw may have to be built
+pytestmark = [pytest.mark.more, pytest.mark.cluster, pytest.mark.timeout(3600)]  # versitygw may have to be built
 
 
 @pytest.fixture(params=["moto", "versitygw"])

@@ -92,6 +92,8 @@ def test_a_folder_that_cannot_be_read_hides_no_other_one(home: Folder, two_jobs:
         "127.0.0.1:1/jobs cannot be read: TG-STORAGE-UNUSABLE"
         in tidegate("info", "words", "-yid", "application_1_3")[1]
     )
+    code, output = tidegate("list", "-yid", SECOND)
+    assert (code, "note: hdfs://127.0.0.1:1/jobs cannot be read: TG-STORAGE-UNUSABLE" in output) == (0, True)
 
 
 def test_an_id_of_one_job_is_enough_and_a_name_is_not(home: Folder, tmp_path: Path) -> None:

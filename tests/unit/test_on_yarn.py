@@ -38,4 +38,4 @@ def test_a_job_that_is_nowhere_is_unknown_whatever_hadoop_says(
 def test_jobs_of_the_settings_are_found_whatever_hadoop_says(tmp_path: Path) -> None:
     make_job(tmp_path / "jobs", "words")
     assert operate.open_anywhere(tmp_path / "jobs", "words", APPLICATION).name == "words"
-    assert operate.jobs_on_yarn(tmp_path / "jobs", APPLICATION) == ()
+    assert operate.jobs_on_yarn(tmp_path / "jobs", APPLICATION).jobs == ()

@@ -124,7 +124,7 @@ def _elsewhere(job_folder: Folder, clear_sinks: ClearSinks, queries: Collection[
 
 
 def _put_by_hand(job_folder: Folder) -> set[int]:
-    """The generations for which no start has taken a number. They belong to a job whose folder was copied to this
+    """The generations whose numbers no start has reserved. They belong to a job whose folder was copied to this
     place. Later jobs take numbers, so these generations are of no later job.
     """
     found = {number for uid in query_names(job_folder) for number in generations(job_folder / QUERIES / uid)}

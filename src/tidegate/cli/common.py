@@ -49,6 +49,17 @@ Application = Annotated[
 ]
 """The option of the commands that ask a job for something, as in Flink."""
 
+JobsOfApplication = Annotated[
+    str | None,
+    typer.Option(
+        "--yarnapplicationId",
+        "-yid",
+        metavar="APP",
+        help="Only the jobs of this application of YARN. No --dir is needed.",
+    ),
+]
+"""The option of the command that lists jobs."""
+
 Overrides = Annotated[
     list[str] | None,
     typer.Option(

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from tidegate import operate
-from tidegate.cli.common import Application, Dir, JobName, Json, jobs_folder, opened_job, print_json
+from tidegate.cli.common import Application, Dir, JobName, JobsOfApplication, Json, jobs_folder, opened_job, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import Column, ago, moment, number, print_table
 from tidegate.core.guarantees import Guarantee, Limit
@@ -23,7 +23,7 @@ _STALE_SECONDS = 10.0
 def list_jobs(
     running: Annotated[bool, typer.Option("--running", "-r", help="Only jobs that run.")] = False,
     all: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that were stopped or have finished.")] = False,
-    application: Application = None,
+    application: JobsOfApplication = None,
     dir: Dir = None,
     json: Json = False,
 ) -> None:
@@ -44,7 +44,7 @@ def list_jobs(
     if running and all:
         raise typer.BadParameter("-r and -a exclude each other", param_hint="-r")
     folder, now = jobs_folder(dir), time.time()
-    found = _jobs_of(folder, application, anywhere=dir is None) if application else operate.jobs(folder)
+    found, unread = _jobs_of(folder, application, anywhere=dir is None) if application else (operate.jobs(folder), ())
     unreadable = [job for job in found if job.problem]
     shown = [
         job for job in found if all or job.problem or (job.state.alive if running else job.state not in _ENDED_WELL)
@@ -62,6 +62,8 @@ def list_jobs(
             typer.echo(f"{len(shown)} of {len(found)} jobs in {application or folder} are shown{all_of_them}")
         for job in unreadable:
             typer.echo(f"{job.name}: {job.problem}", err=True)
+    for told in unread:
+        typer.echo(f"note: {told}", err=True)
     if unreadable:
         raise typer.Exit(Exit.FAILED)
 
@@ -131,10 +133,13 @@ def history(
         print_table(_FAILURE_COLUMNS, [_failure_row(each) for each in found.failures])
 
 
-def _jobs_of(folder: operate.Folder, application: str, *, anywhere: bool) -> Sequence[JobView]:
+def _jobs_of(folder: operate.Folder, application: str, *, anywhere: bool) -> tuple[Sequence[JobView], Sequence[str]]:
+    """The jobs of an application of YARN, and the folders that could not be read, in words."""
     if anywhere:
-        return operate.jobs_on_yarn(folder, application)
-    return [each for each in operate.jobs(folder) if each.beat is not None and each.beat.application == application]
+        found = operate.jobs_on_yarn(folder, application)
+        return found.jobs, found.unread
+    jobs = operate.jobs(folder)
+    return [each for each in jobs if each.beat is not None and each.beat.application == application], ()
 
 
 _ENDED_WELL = frozenset({State.FINISHED, State.STOPPED, State.CANCELED})

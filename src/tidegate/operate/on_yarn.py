@@ -35,16 +35,25 @@ def open_anywhere(storage: Where, job: str, application: str = "") -> JobClient:
     return next(search.in_noted_folders(), here)
 
 
-def jobs_on_yarn(storage: Where, application: str) -> tuple[JobView, ...]:
+@dataclass(frozen=True, slots=True)
+class JobsOnYarn:
+    """The jobs of an application of YARN. `unread`: the folders that could not be read, in words."""
+
+    jobs: tuple[JobView, ...]
+    unread: tuple[str, ...]
+
+
+def jobs_on_yarn(storage: Where, application: str) -> JobsOnYarn:
     """All jobs that run, or ran, in this application of YARN: in `storage`, and in the folders that are noted. A folder
     that cannot be read hides no other one."""
     found: list[JobView] = []
-    for folder in dict.fromkeys([Folder.of(storage), *_noted([])]):
+    unread: list[str] = []
+    for folder in dict.fromkeys([Folder.of(storage), *_noted(unread)]):
         try:
             found += [each for each in jobs(folder) if each.beat is not None and each.beat.application == application]
-        except TidegateError:
-            continue
-    return tuple(found)
+        except TidegateError as error:
+            unread.append(_unread(folder, error))
+    return JobsOnYarn(tuple(found), tuple(unread))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ class _Search:
                     yield client
             except TidegateError as error:
                 if error.catalogue_entry is not Code.JOB_UNKNOWN:
-                    self.seen.append(f"{folder} cannot be read: {error.code}")
+                    self.seen.append(_unread(folder, error))
                 elif self.application in error.expected:
                     self.seen.append(error.found)
 
@@ -89,8 +98,12 @@ def _noted(seen: list[str]) -> list[Folder]:
     try:
         return [] if home is None else list(noted_folders(home))
     except TidegateError as error:
-        seen.append(f"{home} cannot be read: {error.code}")
+        seen.append(_unread(home, error))
         return []
+
+
+def _unread(folder: Folder | None, error: TidegateError) -> str:
+    return f"{folder} cannot be read: {error.code}"
 
 
 def _home(seen: list[str]) -> Folder | None:

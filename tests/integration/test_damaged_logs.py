@@ -266,3 +266,14 @@ def test_the_offsets_of_a_decided_epoch_are_those_it_was_computed_with(copied: P
     assert path.read_bytes() == whole
     assert counts_out(copied) == AFTER
     assert json.loads(path.read_text().splitlines()[2])["logOffset"] == 1
+
+
+def test_what_spark_was_writing_when_a_driver_died_is_removed_by_the_next_start(copied: Place):
+    spark_folder = copied.query() / "spark"
+    written = (".2.0b7c1a52-77de-4b6a-9a54-0c3a3c2f9b11.tmp", ".2_a.zip.5fd0c0de-1f2e-4000-8000-0a1b2c3d4e5f.tmp")
+    left = [spark_folder / "offsets" / written[0], spark_folder / "state/0/0" / written[1]]
+    for path in left:
+        path.write_bytes(b"half")
+    run(counting_job(copied))
+    assert [path for path in left if path.exists()] == []
+    assert counts_out(copied) == AFTER

@@ -126,6 +126,7 @@ class JobRuns:
         error, all runs are ended first; then it is raised.
         """
         for run in self.now:
+            run.sweep()
             run.open()
         try:
             for run in [] if self._draining.goes_on else self.now:

@@ -99,12 +99,13 @@ class QueryRun:
         self._lost_lease = lost_lease
         self._session = session
         self._storage = open_storage(plan.folder)
+        self._checkpoint = open_checkpoint_files(plan.folder / "spark")
         self.runner = Runner(
             query=plan.query,
             storage=self._storage,
             sinks=plan.sinks,
             journal_folder=plan.journal,
-            checkpoint=open_checkpoint_files(plan.folder / "spark"),
+            checkpoint=self._checkpoint,
             port=self,
             reach=self._reach,
         )
@@ -118,6 +119,13 @@ class QueryRun:
         self._finisher = Finisher(plan.query, self.runner, shared, figures, thread.has_logged)
         self.threads = RunThreads(shared, thread, self._finisher)
         self.progress = RunProgress(plan, self.runner, shared, figures, listener)
+
+    def sweep(self) -> None:
+        """Remove what Spark was writing when an earlier driver died. Only before the first run of this process: the
+        state stores of an ended run may still write snapshots.
+        """
+        for name in self._checkpoint.unfinished():
+            self._checkpoint.delete(name)
 
     def open(self) -> None:
         """Recover: all decided epochs are finished, and Spark's log is in order. Only with the job's locks held."""

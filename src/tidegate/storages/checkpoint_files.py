@@ -5,6 +5,7 @@ Spark itself opens the same place by its own file systems. This port does not ch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -42,6 +43,16 @@ def is_temporary(name: str) -> bool:
     return name.startswith(".") and name.endswith((".tmp", ".tmp.crc"))
 
 
+def is_of_a_dead_engine(name: str) -> bool:
+    """True for a file that Spark has abandoned, if no engine writes any more. Tidegate's own hidden files are none.
+    `name` is without folders.
+    """
+    return _BY_SPARK.fullmatch(name) is not None
+
+
+_BY_SPARK = re.compile(r"\..+\.[0-9a-f-]+\.tmp(?:\.crc)?")
+
+
 class OpenFile(Readable, Protocol):
     """A file that its reader closes."""
 
@@ -66,6 +77,12 @@ class CheckpointFiles(Protocol):
         """All files below `folder`, at any depth, sorted by name, without those that Spark is still writing; [] if the
         folder is absent. Files that vanish during the call may be missing. A folder that cannot be listed is an error,
         never an empty result.
+        """
+        ...
+
+    def unfinished(self) -> list[str]:
+        """The names of all files that Spark was writing when its process died, below the root, sorted. Only while no
+        engine writes there. Files that vanish during the call may be missing.
         """
         ...
 

@@ -92,6 +92,13 @@ class CheckpointFilesContract(ABC):
         demand(files.list("stat") == [], "the begin of a name is no folder")
         demand(files.list("none") == [] and self.open("none").list() == [], "an absent folder or root is empty")
 
+    def test_what_a_dead_engine_has_left_is_told_apart_from_every_other_file(self) -> None:
+        files = self.written()
+        for name in ("state/0/0/.sync-failed.tmp", "offsets/.8.5a1f.tidegate.tmp"):
+            self.as_spark("checkpoint", name, b"")
+        demand(files.unfinished() == sorted(BEING_WRITTEN), f"what Spark was writing: {files.unfinished()}")
+        demand(self.open("none").unfinished() == [], "an absent root is empty")
+
     @pytest.mark.parametrize("name", FILES)
     def test_a_file_is_read_as_spark_wrote_it(self, name: str) -> None:
         demand(self.content(self.written(), name) == FILES[name], f"{name} is read whole")

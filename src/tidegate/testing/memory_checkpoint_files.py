@@ -15,6 +15,7 @@ from tidegate.storages.checkpoint_files import (
     CheckpointFiles,
     Measured,
     copy_by_reading,
+    is_of_a_dead_engine,
     is_temporary,
 )
 from tidegate.storages.refusals import name_taken
@@ -48,6 +49,12 @@ class MemoryCheckpointFiles:
                 if name.startswith(prefix) and not is_temporary(name.rpartition("/")[2])
             ]
         return sorted(found, key=lambda each: each.name)
+
+    def unfinished(self) -> list[str]:
+        prefix = f"{self._root}/"
+        with self._bucket.lock:
+            names = [name.removeprefix(prefix) for name in self._bucket.files if name.startswith(prefix)]
+        return sorted(name for name in names if is_of_a_dead_engine(name.rpartition("/")[2]))
 
     def open(self, name: str) -> io.BytesIO | None:
         found = self._bucket.files.get(self.where(name))

@@ -9,7 +9,14 @@ from io import BufferedReader
 
 from tidegate.core.errors import TidegateError
 from tidegate.disk.blocks import Readable, read_blocks
-from tidegate.storages.checkpoint_files import CheckpointFile, CheckpointFiles, Measured, copy_by_reading, is_temporary
+from tidegate.storages.checkpoint_files import (
+    CheckpointFile,
+    CheckpointFiles,
+    Measured,
+    copy_by_reading,
+    is_of_a_dead_engine,
+    is_temporary,
+)
 from tidegate.storages.hdfs import publish
 from tidegate.storages.hdfs.client import HdfsClient, Waits, client_of
 from tidegate.storages.hdfs.failures import HdfsFailure, Trouble, translated
@@ -40,8 +47,13 @@ class HdfsCheckpointFiles:
 
     def list(self, folder: str = "") -> list[CheckpointFile]:
         with translated(self.where(folder), "list the files of a checkpoint"):
-            found = self._below(folder)
+            found = [each for each in self._below(folder) if not is_temporary(posixpath.basename(each.name))]
         return sorted(found, key=lambda each: each.name)
+
+    def unfinished(self) -> list[str]:
+        with translated(self.where(), "list the files of a checkpoint"):
+            names = [each.name for each in self._below("")]
+        return sorted(name for name in names if is_of_a_dead_engine(posixpath.basename(name)))
 
     def open(self, name: str) -> BufferedReader | None:
         with translated(self.where(name), "read a file of a checkpoint"):
@@ -110,7 +122,7 @@ class HdfsCheckpointFiles:
                 name = posixpath.join(at, each.name)
                 if each.is_folder:
                     folders.append(name)
-                elif not is_temporary(each.name):
+                else:
                     found.append(CheckpointFile(name, each.size_bytes, each.written_at))
         return found
 

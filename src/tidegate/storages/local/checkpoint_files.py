@@ -12,7 +12,14 @@ from pathlib import Path
 from tidegate.disk.blocks import Readable, copy_measured
 from tidegate.disk.durable import Trust
 from tidegate.disk.walking import files_below
-from tidegate.storages.checkpoint_files import CheckpointFile, CheckpointFiles, Measured, copy_by_reading, is_temporary
+from tidegate.storages.checkpoint_files import (
+    CheckpointFile,
+    CheckpointFiles,
+    Measured,
+    copy_by_reading,
+    is_of_a_dead_engine,
+    is_temporary,
+)
 from tidegate.storages.local.checkpoint_sync import CheckpointSync
 
 
@@ -34,6 +41,12 @@ class LocalCheckpointFiles:
             found = [below / name for below, names in files_below(path) for name in names if not is_temporary(name)]
             seen = [each for file in found if (each := self._seen(file)) is not None]
         return sorted(seen, key=lambda each: each.name)
+
+    def unfinished(self) -> list[str]:
+        with Trust().over(self._root, "list the files of a checkpoint"):
+            found = files_below(self._root) if self._root.exists() else ()
+            left = [below / name for below, names in found for name in names if is_of_a_dead_engine(name)]
+        return sorted(file.relative_to(self._root).as_posix() for file in left)
 
     def _seen(self, file: Path) -> CheckpointFile | None:
         try:

@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.disk.blocks import Readable, read_blocks
-from tidegate.storages.checkpoint_files import CheckpointFile, CheckpointFiles, Measured, copy_by_reading, is_temporary
+from tidegate.storages.checkpoint_files import (
+    CheckpointFile,
+    CheckpointFiles,
+    Measured,
+    copy_by_reading,
+    is_of_a_dead_engine,
+    is_temporary,
+)
 from tidegate.storages.refusals import name_taken
 from tidegate.storages.s3.bucket import S3Bucket
 from tidegate.storages.s3.names import ObjectKeys
@@ -29,6 +36,11 @@ class S3CheckpointFiles:
         found = self._bucket.below(self._keys.prefix(folder), "list the files of a checkpoint")
         files = [CheckpointFile(self._keys.name(each.key), each.size_bytes, each.written_at) for each in found]
         return sorted((each for each in files if _is_file(each.name)), key=lambda each: each.name)
+
+    def unfinished(self) -> list[str]:
+        found = self._bucket.below(self._keys.prefix(""), "list the files of a checkpoint")
+        names = (self._keys.name(each.key) for each in found)
+        return sorted(name for name in names if is_of_a_dead_engine(name.rpartition("/")[2]))
 
     def open(self, name: str) -> ObjectFile | None:
         return opened(self._bucket, self._keys.key(name), "read a file of a checkpoint")

@@ -23,7 +23,7 @@ from tidegate.operate.place import open_job
 from tidegate.savepoints.folder import open_savepoint
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.take import RunningJob, take
-from tidegate.spark.state.parquet import write_table
+from tidegate.spark.state.parquet import tables_opened
 from tidegate.storages.schemes import Folder
 
 JOB, QUERY = "bench", "query"
@@ -68,7 +68,7 @@ def ended_job(session: SparkSession, place: Path) -> RunningJob:
     job = open_job(Folder.of(place / "checkpoints" / JOB))
     none: frozenset[str] = frozenset()
     queries = [RunningQuery(job.query(each, none, none), each.folder, _ALL) for each in job.queries()]
-    return RunningJob(job.folder, job.record, queries, write_table=partial(write_table, session))
+    return RunningJob(job.folder, job.record, queries, open_tables=partial(tables_opened, session, job.folder))
 
 
 def start_from(session: SparkSession, place: Path, keys: int, saved: Path, name: str) -> None:

@@ -13,6 +13,8 @@ from tests.integration.test_restore import event, saved
 from tidegate import FileSink, Job, SavedState, read_savepoint
 from tidegate.checkpoints.spark_layout import is_state
 from tidegate.savepoints.folder import open_savepoint, verify
+from tidegate.spark import session
+from tidegate.submit.masters import Master
 
 WORDS = [f"word{number:02d}" for number in range(12)]
 
@@ -58,3 +60,12 @@ def test_state_is_read_long_after_the_job_and_where_it_was_moved_to(place: Place
     assert error_of(lambda: found.state("counts", operator=0)).code == "TG-SAVEPOINT-INCOMPLETE"
     (moved / "_metadata.json").unlink()
     assert error_of(lambda: read_savepoint(moved)).code == "TG-SAVEPOINT-INCOMPLETE"
+
+
+def test_a_session_of_a_cluster_reads_no_savepoint_on_this_disk(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """Its tasks would fail when the rows are read, on machines that do not have the files."""
+    place.write(event("01", WORDS[0]))
+    found = read_savepoint(saved(place, two_counts(place)))
+    monkeypatch.setattr(session, "master_of", lambda _: Master.STANDALONE)
+    error = error_of(lambda: found.state("counts", operator=0, spark=place.spark))
+    assert (error.code, "state_arrow" in error.next_step) == ("TG-STORAGE-UNSHARED", True)

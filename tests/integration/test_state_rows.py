@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from tidegate.savepoints.folder import MANIFEST, open_savepoint, verify
 from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.state.rows import count_state
+from tidegate.spark.task_files import TaskFiles
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 ROWS_ARE_TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
@@ -83,10 +84,11 @@ def test_state_is_counted_on_this_disk_and_elsewhere_whatever_file_system_is_the
     spark, store = path / "queries" / "counts" / "spark", STORES[Backend.ROCKSDB]
     conf = {PROVIDER_KEY: store.provider, FORMAT_KEY: store.checkpoint_format}
     with default_file_system(place.spark, "hdfs://127.0.0.1:1"):
-        assert count_state(place.spark, spark, query, conf, lambda _: None) == {"operator 0 (stateStoreSave)": 3}
-        gone = path / "no-folder-here"
-        found = count_state(place.spark, gone, query, conf, lambda _: None, f"file:{spark}")
+        here, there = TaskFiles(None).read, nullcontext(f"file:{spark}")
+        found = count_state(place.spark, spark, query, conf, lambda _: None, here)
         assert found == {"operator 0 (stateStoreSave)": 3}
+        gone = path / "no-folder-here"
+        assert count_state(place.spark, gone, query, conf, lambda _: None, lambda _: there) == found
         assert read_savepoint(path).state("counts", spark=place.spark).count() == 3
 
 

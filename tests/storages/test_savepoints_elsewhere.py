@@ -16,7 +16,7 @@ import pytest
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
 from tests.support.saved_job import RECORD, write_job
-from tests.unit.test_canonical_take import write_rows
+from tests.unit.test_canonical_take import open_rows
 from tidegate import operate
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavedFile, SavepointFormat, encode
@@ -69,7 +69,7 @@ def test_a_savepoint_in_a_bucket_takes_no_room_on_this_machine(
         left[step] = [path for path in scratch.rglob("*") if path.is_file()]
 
     for form in SavepointFormat:
-        job = replace(write_job(tmp_path / form.value), reach=reach, write_table=write_rows)
+        job = replace(write_job(tmp_path / form.value), reach=reach, open_tables=open_rows)
         savepoint = take_into(job, form.value, s3.folder(), Copying(), form)
         assert operate.verify_savepoint(str(savepoint.found_at)).problems == ()
         assert left == {"held": [], "copied": [], "described": [], "renamed": []}

@@ -24,6 +24,9 @@ import pytest
 _BEGIN = 'hostname "$0" && mount --bind "$1" /etc/hosts && shift && exec "$@"'
 """Runs in the namespace: the name of the host, the file of names, and the command."""
 
+_HIDE = 'mount -t tmpfs none "$0" && exec "$@"'
+"""Runs in the namespace: the folder to hide, and the command."""
+
 
 class Machine:
     """A network namespace with one address."""
@@ -60,6 +63,17 @@ class Machine:
         """Processes there must have ended."""
         with suppress(subprocess.CalledProcessError):
             _ip("netns", "del", self._space)
+
+
+class OtherDisk:
+    """This machine, with an empty folder in the place of the one that it does not see."""
+
+    def __init__(self, unseen: Path) -> None:
+        self._unseen = unseen
+
+    def command(self, command: Sequence[str]) -> list[str]:
+        """As `Machine.command`."""
+        return ["unshare", "--mount", "sh", "-c", _HIDE, str(self._unseen), *command]
 
 
 class Machines:

@@ -23,7 +23,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.support.machines import Machine
+from tests.support.machines import Machine, OtherDisk
 from tidegate.machine.java import find_java
 from tidegate.testing.kafka import process
 from tidegate.testing.kafka.ports import free_port
@@ -41,7 +41,7 @@ class WorkerPlace:
     """The address of a worker, and its machine; None: this one."""
 
     address: str
-    machine: Machine | None = None
+    machine: Machine | OtherDisk | None = None
 
 
 class StandaloneCluster:
@@ -170,7 +170,7 @@ class StandaloneCluster:
 
     def _workers_alive(self) -> int:
         page = f"http://{self._address}:{self._page}/json/"
-        with suppress(OSError), urllib.request.urlopen(page, timeout=5) as answer:
+        with suppress(OSError, ValueError), urllib.request.urlopen(page, timeout=5) as answer:  # a page at first
             return json.load(answer)["aliveworkers"]
         return 0
 

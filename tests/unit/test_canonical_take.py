@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,20 +16,25 @@ from tidegate.core.records import SavedQuery, SavepointFormat
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import Savepoint, savepoints_in, verify
 from tidegate.savepoints.state_tables import StateTable
-from tidegate.savepoints.take import HELD, RunningJob, WriteTable, check_form, take, take_last
+from tidegate.savepoints.take import HELD, OpenTables, RunningJob, WriteTable, check_form, take, take_last
 
 CANONICAL = SavepointFormat.CANONICAL
 
 
-def write_rows(saved: SavedQuery, table: StateTable, checkpoint: Path, folder: Path, copying: Copying) -> None:
+@contextmanager
+def open_rows(saved: SavedQuery, checkpoint: Path, copying: Copying) -> Generator[WriteTable]:
     """As Spark does: from the state of the saved epoch."""
-    folder.mkdir()
-    state = checkpoint / f"state/0/0/{saved.done.epoch + 1}.delta"
-    (folder / "part-00000.parquet").write_text(f"{table}: {state.read_text()}")
+
+    def write_rows(table: StateTable, folder: Path) -> None:
+        folder.mkdir()
+        state = checkpoint / f"state/0/0/{saved.done.epoch + 1}.delta"
+        (folder / "part-00000.parquet").write_text(f"{table}: {state.read_text()}")
+
+    yield write_rows
 
 
-def running(folder: Path, write_table: WriteTable | None = write_rows) -> RunningJob:
-    return replace(write_job(folder / "job"), write_table=write_table)
+def running(folder: Path, open_tables: OpenTables | None = open_rows) -> RunningJob:
+    return replace(write_job(folder / "job"), open_tables=open_tables)
 
 
 def test_it_has_tables_where_a_native_one_has_state_and_all_else_that_one_has(tmp_path: Path):
@@ -56,12 +62,18 @@ def test_an_id_stands_for_one_form(tmp_path: Path):
 
 @pytest.mark.parametrize("act", [take, take_last])
 def test_one_that_is_called_off_among_its_rows_is_not_there(tmp_path: Path, act: Callable[..., Savepoint]):
-    def fail(saved: SavedQuery, table: StateTable, checkpoint: Path, folder: Path, copying: Copying) -> None:
-        write_rows(saved, table, checkpoint, folder, copying)
-        copying.call_off("the job is STOPPED")
-        copying.go_on()
+    @contextmanager
+    def failing(saved: SavedQuery, checkpoint: Path, copying: Copying) -> Generator[WriteTable]:
+        with open_rows(saved, checkpoint, copying) as write_rows:
 
-    job = running(tmp_path, write_table=fail)
+            def fail(table: StateTable, folder: Path) -> None:
+                write_rows(table, folder)
+                copying.call_off("the job is STOPPED")
+                copying.go_on()
+
+            yield fail
+
+    job = running(tmp_path, open_tables=failing)
     assert code_of(lambda: act(job, "one", tmp_path / "saved", None, CANONICAL)) == "TG-SAVEPOINT-CUT-OFF"
     assert savepoints_in(tmp_path / "saved") == ([], [])
     assert list((tmp_path / "saved").iterdir()) == []
@@ -69,13 +81,13 @@ def test_one_that_is_called_off_among_its_rows_is_not_there(tmp_path: Path, act:
 
 
 @pytest.mark.parametrize(
-    ("operator", "writes", "found"),
-    [("stateStoreSave", None, "one that has ended"), ("globalLimit", write_rows, "operator 0 (globalLimit)")],
+    ("operator", "opens", "found"),
+    [("stateStoreSave", None, "one that has ended"), ("globalLimit", open_rows, "operator 0 (globalLimit)")],
 )
 def test_where_no_spark_runs_and_where_state_has_no_rows_it_is_refused_beforehand(
-    tmp_path: Path, operator: str, writes: WriteTable | None, found: str
+    tmp_path: Path, operator: str, opens: OpenTables | None, found: str
 ):
-    job = running(tmp_path, write_table=writes)
+    job = running(tmp_path, open_tables=opens)
     metadata = "spark/state/0/_metadata/metadata"
     before = (query_folder(tmp_path / "job") / metadata).read_text()
     write(tmp_path / "job", metadata, before.replace("stateStoreSave", operator))

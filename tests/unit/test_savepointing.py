@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from tidegate.operate.control import Answer, Desk, Kind, Outcome, Request
 from tidegate.operate.copy_progress import CopyProgress, read_progress, write_progress
 from tidegate.operate.endings import EndMode
 from tidegate.operate.job_end import wrong_of
-from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import dispose, open_savepoint, savepoints_in, verify
 from tidegate.savepoints.state_tables import StateTable
 from tidegate.savepoints.take import HELD, STEPS, remove_held
@@ -341,12 +341,13 @@ def test_a_job_whose_source_keeps_nothing_is_not_stopped_with_a_savepoint_either
 def with_rows(folder: Path) -> SavepointTaker:
     """Of a job that can have canonical ones."""
 
-    def write_rows(_: object, table: StateTable, _checkpoint: Path, into: Path, _copying: Copying) -> None:
+    def write_rows(table: StateTable, into: Path) -> None:
         into.mkdir()
         (into / "part-00000.parquet").write_text(str(table))
 
     write_job(folder / "job")
-    return SavepointTaker(replace(running(folder / "job"), write_table=write_rows), str(folder / "saved"))
+    job = replace(running(folder / "job"), open_tables=lambda *_: nullcontext(write_rows))
+    return SavepointTaker(job, str(folder / "saved"))
 
 
 def test_the_type_that_is_asked_for_reaches_whoever_takes_the_savepoint(tmp_path: Path):

@@ -63,7 +63,8 @@ class Code(Enum):
     STORAGE_UNSHARED = (
         "TG-STORAGE-UNSHARED",
         Remedy.PROGRAM,
-        "checkpoints on a disk of the driver's machine under a cluster master: the executors write state there, too",
+        "checkpoints, or a savepoint to read, on a disk of the driver's machine under a cluster master: the executors"
+        " would need them, too",
     )
     EXECUTOR_PYTHON = (
         "TG-EXECUTOR-PYTHON",

@@ -25,6 +25,7 @@ from tidegate.operate.status import find_job_folder
 from tidegate.operate.supervisor_lock import supervisor_alive, supervisor_lives
 from tidegate.operate.transactions import recorded
 from tidegate.operate.verdicts import Named, Runs
+from tidegate.savepoints.scratch import left_by_drivers, remove_left
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage
@@ -152,7 +153,9 @@ def _alone(job_folder: Folder, name: str) -> Generator[None]:
     """Hold both locks of the job: they prove that no run is alive and that no supervisor can start one."""
     if supervisor_lives(job_folder):
         raise supervisor_alive(name, job_folder)
+    left = left_by_drivers(job_folder)
     with taken_lease(job_folder, name, _JVM_SECONDS):
+        remove_left(left)
         yield
 
 

@@ -30,6 +30,15 @@ def open_table(savepoint: Path, table: StateTable) -> ds.Dataset:
     return _datasets.dataset([str(path) for path in _files(savepoint / table.folder)], format="parquet")
 
 
+def spark_schema(folder: Path) -> str:
+    """The schema of a table as Spark has written it into its files, as JSON; empty for a table without files, or if
+    another program has written them. `folder`: that of the table.
+    """
+    files = _files(folder)
+    found: dict[bytes, bytes] = (_parquet.read_schema(files[0]).metadata if files else None) or {}
+    return found.get(b"org.apache.spark.sql.parquet.row.metadata", b"").decode()
+
+
 def count_rows(tables: SavedTables, saved: SavedQuery) -> Mapping[str, int]:
     """The number of rows in each table of a query, from the footers of its files."""
     return {

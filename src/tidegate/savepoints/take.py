@@ -54,9 +54,12 @@ _NAMES_AT_MOST = 100
 _PARTIAL = ".partial"
 
 
-WriteTable = Callable[[SavedQuery, StateTable, Path, Path, Copying], None]
-"""Writes a table of the query's state as Parquet: from the copy of Spark's checkpoint, into a new folder that holds
-nothing else. It reports its progress to `Copying`, and ends when it is canceled there.
+WriteTable = Callable[[StateTable, Path], None]
+"""Writes a table of a query's state as Parquet, into a new folder that holds nothing else."""
+
+OpenTables = Callable[[SavedQuery, Path, Copying], AbstractContextManager[WriteTable]]
+"""Opens the state of a query, in the copy of Spark's checkpoint, to write its tables. They report their progress to
+`Copying`, and end when it is canceled there.
 """
 
 
@@ -64,7 +67,7 @@ nothing else. It reports its progress to `Copying`, and ends when it is canceled
 class RunningJob:
     """The job of a savepoint.
 
-    `reach`: called after each step. `write_table`: None if no Spark runs that could write tables. `is_drained`: the job
+    `reach`: called after each step. `open_tables`: None if no Spark runs that could write tables. `is_drained`: the job
     was drained, and the savepoint is to hold this end. `runs_on`: copy one file after the other, because the epochs
     need the cores. `end_input`: called after every query has ended, before the last savepoint; then its sources accept
     no more input. `keep_input`: while the files are collected, its sources remove no input that the savepoint needs.
@@ -74,7 +77,7 @@ class RunningJob:
     record: JobRecord
     queries: Sequence[RunningQuery]
     reach: Callable[[str], None] = lambda _step: None
-    write_table: WriteTable | None = None
+    open_tables: OpenTables | None = None
     is_drained: bool = False
     runs_on: bool = False
     end_input: Callable[[], None] = lambda: None
@@ -158,7 +161,7 @@ def to_one_of_these(
 
 def remove_held(job_folder: Folder) -> None:
     """Release the files that a killed driver has held. Only with the job's locks held."""
-    if job_folder.is_local:  # of other jobs nothing is held in their folder
+    if job_folder.is_local:  # off a disk: `scratch`
         held = job_folder.local() / HELD
         with Trust().over(held, "release the files of a savepoint"):
             _remove(held)
@@ -325,33 +328,37 @@ def _tables(
     """The state of the queries as Parquet, every file durable. It replaces Spark's files with equal weight."""
     for query in queries:
         checkpoint, by_rows = held / QUERIES / query.done.query / "spark", lives_by_rows(query.operators)
-        write_table = _check_rows(job, query.done.query, query.operators)
+        open_tables = _check_rows(job, query.done.query, query.operators)
         if not by_rows:
             readable = held / "readable" / query.done.query
             link_readable(checkpoint, readable)
             checkpoint = readable
-        for table in tables_in(checkpoint, query):
-            begun, folder = copying.copied_bytes, building.folder / table.folder
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            write_table(query, table, checkpoint, folder, copying)
-            for path in sorted(folder.iterdir()):
-                yield building.keep(path.relative_to(building.folder).as_posix())
-            copying.copied_bytes = begun
-            copying.copied(state_bytes(checkpoint, table) if by_rows else 0)
+        tables = tables_in(checkpoint, query)
+        if not tables:
+            continue
+        with open_tables(query, checkpoint, copying) as write_table:
+            for table in tables:
+                begun, folder = copying.copied_bytes, building.folder / table.folder
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                write_table(table, folder)
+                for path in sorted(folder.iterdir()):
+                    yield building.keep(path.relative_to(building.folder).as_posix())
+                copying.copied_bytes = begun
+                copying.copied(state_bytes(checkpoint, table) if by_rows else 0)
 
 
-def _check_rows(job: RunningJob, query: str, operators: Iterable[StatefulOperator]) -> WriteTable:
-    """The function that writes the state as rows. Raises SAVEPOINT_REFUSED if there is none."""
+def _check_rows(job: RunningJob, query: str, operators: Iterable[StatefulOperator]) -> OpenTables:
+    """The function that opens the state to write it as rows. Raises SAVEPOINT_REFUSED if there is none."""
     for error in rows_refused(operators, f"job {job.record.name}, query {query}"):
         raise error
-    if job.write_table is None:
+    if job.open_tables is None:
         raise _refused(
             job,
             "a job that runs: its Spark writes the tables of a canonical savepoint",
             "one that has ended",
             "take a native savepoint (--type native), or start the job and try again",
         )
-    return job.write_table
+    return job.open_tables
 
 
 def _write_synced(path: Path, data: bytes) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
-_PLAIN_URI = re.compile(r"[A-Za-z0-9._/:-]+")
 
 
 def is_plain(folder: Path) -> bool:
@@ -33,18 +32,3 @@ def plainly_named(folder: Path) -> Generator[Path, None, None]:
         link = Path(aside) / "state"
         link.symlink_to(folder, target_is_directory=True)
         yield link
-
-
-@contextmanager
-def readable_at(folder: Path, place: str) -> Generator[str, None, None]:
-    """A context with a URI under which Spark's reader finds the files of a folder of this machine.
-
-    `place`: the URI of the same files on a storage that every machine reaches; empty if they are only here. It is used
-    if it is plain: on a cluster the tasks that read are elsewhere. A path without a scheme would be one of
-    `fs.defaultFS`.
-    """
-    if _PLAIN_URI.fullmatch(place):
-        yield place
-        return
-    with plainly_named(folder) as here:
-        yield f"file:{here}"

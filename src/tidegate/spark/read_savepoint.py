@@ -19,7 +19,7 @@ from tidegate.savepoints.state_change import is_custom
 from tidegate.savepoints.state_tables import StateTable, chosen
 from tidegate.settings.config import Settings
 from tidegate.spark.plain_name import is_plain
-from tidegate.spark.session import open_session
+from tidegate.spark.session import is_local, open_session
 from tidegate.spark.state.tables import read_canonical, read_native
 
 
@@ -56,19 +56,22 @@ class SavedState:
         `operator`, a number or a uid, and `store` are needed if the query has several. `spark`: the session that reads,
         by default the active one or a new one. The files must stay as long as the rows are used.
 
-        Raises STATE_TABLE if the arguments match no table, or several; SAVEPOINT_INCOMPLETE if files are missing. Use
-        `tidegate savepoint verify` to check their bytes.
+        Raises STATE_TABLE if the arguments match no table, or several; SAVEPOINT_INCOMPLETE if files are missing;
+        STORAGE_UNSHARED for a session of a cluster, whose tasks do not see the files. Use `tidegate savepoint verify`
+        to check their bytes.
         """
         folder = self._savepoint.folder
         saved, table = chosen(self._savepoint.record, self.tables, query, operator, store, str(folder))
         for error in lacks(self._savepoint):
             raise error
         session = spark or SparkSession.getActiveSession() or open_session("tidegate", Settings())
+        if not is_local(session):
+            raise _unseen(session, folder)
         if self._savepoint.record.format is SavepointFormat.CANONICAL:
             return read_canonical(session, folder / table.folder)
         checkpoint = folder / QUERIES / query / "spark"
         as_it_is = is_plain(checkpoint) and not is_custom(table.kind)
-        return read_native(session, checkpoint if as_it_is else _readable(checkpoint), saved, table)
+        return read_native(session, f"file:{checkpoint if as_it_is else _readable(checkpoint)}", saved, table, {})
 
     def state_arrow(self, query: str, *, operator: int | str | None = None, store: str | None = None) -> Dataset:
         """The same rows without Spark, from a canonical savepoint: `.to_table()` returns all of them, `.to_batches()`
@@ -99,6 +102,17 @@ def _readable(checkpoint: Path) -> Path:
     readable = Path(folder.name) / "spark"
     link_readable(checkpoint, readable)
     return readable
+
+
+def _unseen(session: SparkSession, folder: Path) -> TidegateError:
+    return TidegateError(
+        Code.STORAGE_UNSHARED,
+        expected="a session whose tasks run on this machine, which has the savepoint",
+        found=f"spark.master = {session.sparkContext.master}",
+        where=str(folder),
+        next_step="give .state a session with a local master (spark=); .state_arrow reads a canonical savepoint without"
+        " Spark",
+    )
 
 
 _FOLDERS: list[tempfile.TemporaryDirectory[str]] = []

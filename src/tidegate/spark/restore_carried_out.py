@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from tidegate.savepoints.restore import (
 )
 from tidegate.savepoints.restoring_sources import places_of
 from tidegate.savepoints.rewritten import offsets_of
+from tidegate.savepoints.scratch import FOR_TASKS
 from tidegate.savepoints.settled import settle
 from tidegate.savepoints.state_change import StateChange, lives_by_rows, state_form
 from tidegate.savepoints.state_tables import SavedTables
@@ -38,12 +39,12 @@ from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.refusals import not_restored
 from tidegate.spark.restore_judged import given_up_by, unopposed
 from tidegate.spark.restoring import JobRestore
-from tidegate.spark.session import is_local
 from tidegate.spark.state.empty import begin_empty
 from tidegate.spark.state.plan import describe_new
 from tidegate.spark.state.rewrite import begin_operators, rewrite_state
-from tidegate.spark.state.rows import count_state, count_tables, expected_state, recorded_tables
+from tidegate.spark.state.rows import Read, count_state, count_tables, expected_state, recorded_tables
 from tidegate.spark.supervised import tell_start
+from tidegate.spark.task_files import TaskFiles
 from tidegate.storages.schemes import Folder
 
 
@@ -127,7 +128,8 @@ class _Carried:
     def _restored(self, plan: QueryPlan, saved: SavedQuery) -> RestoredQuery:
         found = self.found
         query, empty, accepted = plan.query, plan.query.uid in found.emptied, found.accepted.get(plan.query.uid)
-        match, places = found.operators.get(query.uid), places_of(query.sources, saved, self.restore.wish)
+        match, files = found.operators.get(query.uid), self._files(query.uid)
+        places = places_of(query.sources, saved, self.restore.wish)
         number = max([saved.done.run, *runs_of(self.restore.job_folder, query.uid)])
         token, host, process, since = introduce()
         return RestoredQuery(
@@ -138,7 +140,7 @@ class _Carried:
             run=Run(run=number, token=token, host=host, process=process, since=since),
             places=places,
             operators=match.places if match is not None and match.moves_files else None,
-            make_empty=partial(begin_empty, self.plan.session, plan, saved, places) if empty else None,
+            make_empty=partial(begin_empty, self.plan.session, plan, saved, places, files) if empty else None,
         )
 
     def _rewritten(self, query: RestoredQuery, checkpoint: Path) -> None:
@@ -150,7 +152,8 @@ class _Carried:
             change = StateChange(form, form)
         if change is not None:
             final = self._final(query.uid).for_spark()
-            rewrite_state(session, plan.conf, checkpoint, final, query.saved, change, tell_start, tables)
+            files = self._files(query.uid)
+            rewrite_state(session, plan.conf, checkpoint, final, query.saved, change, tell_start, files, tables)
         form = form if change is None else change.after
         if match is not None and match.new and form is not None:
             describe_new(session, plan, offsets_of(checkpoint, query.epoch), match.new, checkpoint)
@@ -160,9 +163,19 @@ class _Carried:
         """The place of a query's checkpoint in the new generation. Off a disk its files are there before it counts."""
         return generation_folder(self.restore.job_folder / QUERIES / uid, self.restore.target.generation) / "spark"
 
-    def _for_tasks(self, place: Folder | None) -> str:
-        """The URI of files of which this machine has a copy; empty if tasks can read the copy."""
-        return "" if place is None or is_local(self.plan.session) else place.for_spark()
+    def _files(self, uid: str) -> TaskFiles:
+        """For tasks that read or write files of this restore. In the folder of the new generation: what a killed
+        restore leaves there is removed with it.
+        """
+        place = self._final(uid).parent / FOR_TASKS
+        return TaskFiles.of(self.plan.session, place, lambda path: tell_start(RestoreMoved(f"{path}, for tasks")))
+
+    def _read(self, uid: str) -> Read:
+        """How tasks read the new checkpoint of a query. For tasks elsewhere it is in its place already."""
+        files = self._files(uid)
+        if files.place is None:
+            return files.read
+        return lambda _checkpoint: nullcontext(self._final(uid).for_spark())
 
     def _state_compared(self, checkpoints: Mapping[str, Path]) -> Mapping[str, Mapping[str, int]]:
         """The number of rows of state, by query and operator. Raises if a number differs from that in the savepoint."""
@@ -174,19 +187,19 @@ class _Carried:
                 continue
             match = found.operators.get(plan.query.uid)
             tables = self._tables(saved, match)
-            brought = self._for_tasks(None if self.aside is None else self._final(plan.query.uid))
+            read = self._read(plan.query.uid)
             if tables is not None:
                 from tidegate.savepoints.canonical import count_rows  # imports that no other start needs
 
                 wanted = {**count_rows(tables, saved), **recorded_tables(saved)}
-                rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start, brought)
+                rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start, read)
             else:
                 name = f"{QUERIES}/{saved.done.query}/spark"
-                at = self._for_tasks(None if savepoint.place is None else savepoint.place / name)
                 conf = _conf_before(plan.conf, found.rewritten.get(plan.query.uid))
                 numbers = {} if match is None else match.numbers
-                wanted = expected_state(session, savepoint.folder / name, saved, conf, tell_start, numbers, at)
-                rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start, brought)
+                before, sent = savepoint.folder / name, self._files(plan.query.uid).read
+                wanted = expected_state(session, before, saved, conf, tell_start, numbers, sent)
+                rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start, read)
             if rows != wanted:
                 whole = f"`tidegate savepoint verify {savepoint.found_at}` tells whether it is whole"
                 other = f"{whole}; if so restore another one (`tidegate savepoint ls DIR`)"

@@ -34,6 +34,7 @@ from tidegate.savepoints.continued import is_sealed
 from tidegate.savepoints.fresh import Fresh, first_generation
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restoring import Restore
+from tidegate.savepoints.scratch import left_by_drivers, remove_left
 from tidegate.savepoints.settled import demand_starts, settle
 from tidegate.savepoints.take import RunningJob, remove_held
 from tidegate.settings.kinds import Retention
@@ -69,7 +70,7 @@ from tidegate.spark.retaining import Retaining
 from tidegate.spark.savepointing import SavepointTaker
 from tidegate.spark.session import is_in_container, lock_engine
 from tidegate.spark.start_checks import check_start
-from tidegate.spark.state.parquet import write_table
+from tidegate.spark.state.parquet import tables_opened
 from tidegate.spark.supervised import current, start_moves
 from tidegate.spark.until import Until
 from tidegate.storages.check import check_storage
@@ -105,12 +106,13 @@ def start(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> Jo
 
 def _lock(job: DeclaredJob, stack: ExitStack) -> HeldLease:
     """The job's locks, until `stack` ends. Then the half-done work of killed processes is completed."""
-    timeout = job.settings.lease_timeout
+    timeout, left = job.settings.lease_timeout, left_by_drivers(job.folder)
     lease = stack.enter_context(taken_lease(job.folder, job.name, timeout, timeout))
     stack.callback(lock_engine(job.session, lease))
     start_moves("the job's locks")
     go_on_deleting(job.folder, partial(forget, job), _uids(job))
     remove_held(job.folder)
+    remove_left(left)
     settle(job.folder)
     return lease
 
@@ -338,7 +340,7 @@ def _savepoints(
         plan.record,
         [RunningQuery(each.query, each.folder, epochs_kept(each.conf)) for each in plan.queries],
         reach=reach,
-        write_table=partial(write_table, job.session),
+        open_tables=partial(tables_opened, job.session, job.folder),
         end_input=sources.end_input,
         keep_input=sources.keep_input,
     )

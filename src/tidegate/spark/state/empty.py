@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,16 +31,23 @@ from tidegate.spark.no_data import DueEpoch, no_data_epochs
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.refusals import not_restored
 from tidegate.spark.session import query_settings
+from tidegate.spark.task_files import TaskFiles
 
 
 def begin_empty(
-    session: SparkSession, plan: QueryPlan, saved: SavedQuery, places: tuple[int | None, ...], checkpoint: Path
+    session: SparkSession,
+    plan: QueryPlan,
+    saved: SavedQuery,
+    places: tuple[int | None, ...],
+    files: TaskFiles,
+    checkpoint: Path,
 ) -> None:
     """Make `checkpoint` one of an epoch 0 that ends where the savepoint does, with empty state. Its final place is
-    below `plan.folder`. It does not contain the logs of the sources.
+    below `plan.folder`. It does not contain the logs of the sources. `files`: for the tasks of that epoch.
     """
     try:
-        _run_without_rows(session, plan, checkpoint)
+        with _without_rows(files) as source, files.written(checkpoint) as written:
+            _run(session, plan, source, written)
     except PySparkException as error:
         full = full_disk(error)
         if full is not None:
@@ -56,21 +65,27 @@ def begin_empty(
     _lead_into((plan.folder / "spark").for_spark(), checkpoint)
 
 
-def _run_without_rows(session: SparkSession, plan: QueryPlan, checkpoint: Path) -> None:
+@contextmanager
+def _without_rows(files: TaskFiles) -> Generator[str, None, None]:
+    """A context with the URI of an input that has a file, and no row."""
     with TemporaryDirectory(prefix="tidegate-empty-") as folder:
         (Path(folder) / "empty.json").write_text("\n")
+        with files.read(Path(folder)) as source:
+            yield source
 
-        def no_rows(leaf: Any) -> DataFrame | None:
-            if not str(leaf.getClass().getSimpleName()).startswith("StreamingRelation"):
-                return None
-            schema = StructType.fromJson(json.loads(str(leaf.schema().json())))
-            return session.readStream.format("json").schema(schema).load(folder)
 
+def _run(session: SparkSession, plan: QueryPlan, source: str, checkpoint: str) -> None:
+    def no_rows(leaf: Any) -> DataFrame | None:
+        if not str(leaf.getClass().getSimpleName()).startswith("StreamingRelation"):
+            return None
+        schema = StructType.fromJson(json.loads(str(leaf.schema().json())))
+        return session.readStream.format("json").schema(schema).load(source)
+
+    with query_settings(session, plan.conf), no_data_epochs(session, DueEpoch.LEFT):
         rows = graft(session, plan.rows, no_rows)
         writer = rows.writeStream.outputMode(plan.mode).format("noop").trigger(availableNow=True)
-        with query_settings(session, plan.conf), no_data_epochs(session, DueEpoch.LEFT):
-            query = writer.option("checkpointLocation", str(checkpoint)).start()
-        query.awaitTermination()
+        query = writer.option("checkpointLocation", checkpoint).start()
+    query.awaitTermination()
 
 
 def _go_on_behind(saved: SavedQuery, places: tuple[int | None, ...], checkpoint: Path) -> None:

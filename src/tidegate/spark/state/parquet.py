@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import shutil
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -25,9 +27,12 @@ from tidegate.disk.walking import files_below
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.refusals import only_native
 from tidegate.savepoints.state_tables import PARQUET, StateTable
+from tidegate.savepoints.take import HELD, WriteTable
+from tidegate.spark.connectors import storage_conf
 from tidegate.spark.full_disk import full_disk
-from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.state.tables import first_line, read_native
+from tidegate.spark.task_files import TaskFiles
+from tidegate.storages.schemes import Folder
 
 _ROW_GROUP_BYTES = 16 << 20
 """Bytes that a task buffers before it writes, and that a restore buffers."""
@@ -41,32 +46,56 @@ _CONF = {
 _LOOK_SECONDS = 0.2
 
 
-def write_table(
-    session: SparkSession, saved: SavedQuery, table: StateTable, checkpoint: Path, folder: Path, copying: Copying
-) -> None:
-    """Write a table into a new folder, from Spark's own files. The files are not synced.
+@contextmanager
+def tables_opened(
+    session: SparkSession, job_folder: Folder, saved: SavedQuery, checkpoint: Path, copying: Copying
+) -> Generator[WriteTable, None, None]:
+    """A context with the function that writes the tables of a query, from Spark's own files. Their files are not
+    synced.
 
-    Raises SAVEPOINT_REFUSED if Spark cannot do that, SAVEPOINT_CUT_OFF if it was canceled, OSError for a full disk.
+    Raises SAVEPOINT_REFUSED if Spark cannot do that, SAVEPOINT_CUT_OFF if it was canceled, storage errors, OSError for
+    a full disk.
     """
-    over, group = threading.Event(), f"tidegate-savepoint-{secrets.token_hex(4)}"
-    watching = threading.Thread(target=_watch, args=(session, group, folder, copying, over), daemon=True)
-    watching.start()
-    try:
-        with plainly_named(checkpoint) as readable:
-            rows = read_native(session, readable, saved, table)
-            for key, value in _CONF.items():
-                rows.sparkSession.conf.set(key, value)
-            what = f"the state of query {table.query}: {table}"
-            session.sparkContext.setJobGroup(group, what, interruptOnCancel=True)
-            _write(rows, folder, _tasks(session))
-    except (PySparkException, Py4JError, TidegateError) as error:
-        copying.go_on()
-        raise _failed(error, table, checkpoint) from None
-    finally:
-        over.set()
-        watching.join()
-    copying.go_on()
-    _tidy(folder)
+    files = TaskFiles.of(session, job_folder / HELD / secrets.token_hex(4), lambda _path: copying.go_on())
+    conf = {**_CONF, **({} if files.place is None else storage_conf(session, files.place))}
+    with files.read(checkpoint) as readable:
+        yield _Tables(session, conf, files, saved, readable, copying).write
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The tables of a query whose checkpoint tasks read under this URI."""
+
+    session: SparkSession
+    conf: Mapping[str, str]
+    files: TaskFiles
+    saved: SavedQuery
+    checkpoint: str
+    copying: Copying
+
+    def write(self, table: StateTable, folder: Path) -> None:
+        """Write a table into a new folder."""
+        over, group = threading.Event(), f"tidegate-savepoint-{secrets.token_hex(4)}"
+        watching = threading.Thread(target=_watch, args=(self.session, group, folder, self.copying, over), daemon=True)
+        watching.start()
+        try:
+            with self.files.written(folder) as written:
+                self._write(table, group, written)
+        finally:
+            over.set()
+            watching.join()
+        self.copying.go_on()
+        _tidy(folder)
+
+    def _write(self, table: StateTable, group: str, written: str) -> None:
+        context = self.session.sparkContext
+        try:
+            rows = read_native(self.session, self.checkpoint, self.saved, table, self.conf)
+            context.setJobGroup(group, f"the state of query {table.query}: {table}", interruptOnCancel=True)
+            _write(rows, written, _tasks(self.session))
+        except (PySparkException, Py4JError, TidegateError) as error:
+            self.copying.go_on()
+            raise _failed(error, table, self.checkpoint) from None
 
 
 def _tasks(session: SparkSession) -> int:
@@ -74,10 +103,10 @@ def _tasks(session: SparkSession) -> int:
     return max(1, cores // 2) if session.streams.active else cores
 
 
-def _write(rows: DataFrame, folder: Path, tasks: int) -> None:
+def _write(rows: DataFrame, where: str, tasks: int) -> None:
     table = rows.select(*(_column(rows, name) for name in rows.columns)).coalesce(tasks)
     writer = table.write.option("compression", "snappy").option("parquet.block.size", _ROW_GROUP_BYTES)
-    writer.parquet(f"file:{folder}")
+    writer.parquet(where)
 
 
 def _watch(session: SparkSession, group: str, folder: Path, copying: Copying, over: threading.Event) -> None:
@@ -105,7 +134,10 @@ def _tidy(folder: Path) -> None:
     """Leave the rows unchanged, under names that are the same each time."""
     written = sorted(path for path in folder.iterdir() if path.suffix == PARQUET and not path.name.startswith("."))
     for path in set(folder.iterdir()) - set(written):
-        path.unlink()
+        if path.is_dir():  # of an attempt that went on after its table was complete
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     for number, path in enumerate(written):
         path.rename(folder / f"part-{number:05d}{PARQUET}")
 
@@ -151,7 +183,7 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _failed(error: Exception, table: StateTable, checkpoint: Path) -> Exception:
+def _failed(error: Exception, table: StateTable, checkpoint: str) -> Exception:
     full = full_disk(error)
     if full is not None:
         return full

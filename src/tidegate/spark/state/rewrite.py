@@ -55,6 +55,7 @@ from tidegate.spark.query_conf import NOT_COUNTED, PARTITIONS_KEY, PROVIDER_KEY,
 from tidegate.spark.refusals import not_restored
 from tidegate.spark.session import query_settings
 from tidegate.spark.state.tables import read_canonical
+from tidegate.spark.task_files import TaskFiles
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 """A task may read several partitions, and writes the partition of its own number."""
@@ -73,11 +74,12 @@ def rewrite_state(
     saved: SavedQuery,
     change: StateChange,
     tell: Callable[[Happening], None],
+    files: TaskFiles,
     tables: SavedTables | None = None,
 ) -> None:
     """Replace a restored checkpoint by one with the state in its new form, durably. `conf`: the settings of the query.
-    `final`: the checkpoint's final place. `tell` is called for each step. `tables`: the canonical savepoint with the
-    state; without it the state is in the checkpoint itself.
+    `final`: the checkpoint's final place. `tell` is called for each step. `files`: for tasks that write state.
+    `tables`: the canonical savepoint with the state; without it the state is in the checkpoint itself.
 
     Raises RESTORE_STATE, and storage errors.
     """
@@ -91,7 +93,7 @@ def rewrite_state(
     entry = parse_offsets(offsets)
     settings = {} if entry is None else entry.conf
     with query_settings(session, {**conf, **settings, _ADAPTIVE: "false", **NOT_COUNTED}):
-        ids = _Rewrite(session, before, checkpoint, saved, change, tell, tables).run() if saved.operators else {}
+        ids = _Rewrite(session, before, checkpoint, saved, change, tell, tables).run(files) if saved.operators else {}
     replace_commits(
         checkpoint, saved.done.epoch, with_state_ids(saved.done.commits, ids if store.names_files else None)
     )
@@ -136,26 +138,27 @@ class _Rewrite:
     tell: Callable[[Happening], None]
     tables: SavedTables | None
 
-    def run(self) -> StateIds:
+    def run(self, files: TaskFiles) -> StateIds:
         """All of the state, in its new form."""
-        return self._in_jvm(self._divided if self._is_divided else self._all_copied)
+        if not self._is_divided:
+            return self._here(self._all_copied)
+        with files.read(self.before) as before, files.written(self.after) as after:
+            return self._in_jvm(before, after, self._divided)
 
     def begun(self) -> StateIds:
         """Empty stores."""
-        return self._in_jvm(lambda maker: {each.number: self._copied(maker, each, ()) for each in self.saved.operators})
+        return self._here(lambda maker: {each.number: self._copied(maker, each, ()) for each in self.saved.operators})
 
-    def _in_jvm(self, work: Callable[[Any], StateIds]) -> StateIds:
+    def _here(self, work: Callable[[Any], StateIds]) -> StateIds:
+        """On the disk of the driver."""
+        return self._in_jvm(f"file:{self.before}", f"file:{self.after}", work)
+
+    def _in_jvm(self, before: str, after: str, work: Callable[[Any], StateIds]) -> StateIds:
         jvm: Any = self.session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
         classic: Any = self.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
         maker = class_of(jvm, classic.getClass().getClassLoader(), "TidegateStateRewrite").newInstance()
         try:
-            maker.open(
-                classic,
-                f"file:{self.before}",
-                f"file:{self.after}",
-                self.saved.done.epoch,
-                self.change.after.partitions,
-            )
+            maker.open(classic, before, after, self.saved.done.epoch, self.change.after.partitions)
             return work(maker)
         except (PySparkException, Py4JError) as error:
             full = full_disk(error)

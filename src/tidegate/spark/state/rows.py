@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,6 @@ from tidegate.core.effects import Happening
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.start_happenings import RestoreMoved
 from tidegate.savepoints.state_tables import tables_of
-from tidegate.spark.plain_name import readable_at
 from tidegate.spark.query_conf import NOT_COUNTED
 from tidegate.spark.refusals import not_restored
 from tidegate.spark.session import query_settings
@@ -36,6 +36,9 @@ _WHOLE = frozenset(
 TellHappening = Callable[[Happening], None]
 """Receives the progress of the count."""
 
+Read = Callable[[Path], AbstractContextManager[str]]
+"""Gives the URI under which tasks read the files of a folder of this machine (`TaskFiles.read`)."""
+
 _JOIN = "symmetricHashJoin"
 
 
@@ -45,13 +48,12 @@ def count_state(
     saved: SavedQuery,
     conf: Mapping[str, str],
     tell: TellHappening,
-    place: str = "",
+    read: Read,
 ) -> dict[str, int]:
     """The rows of state after the saved epoch, by operator; by side for a join without a record. Custom state, and
-    operators without a reader in Spark, are left out. `place`: the URI of the checkpoint where every machine reads it;
-    empty if its files are only here. Raises RESTORE_STATE if the state cannot be read.
+    operators without a reader in Spark, are left out. Raises RESTORE_STATE if the state cannot be read.
     """
-    return _counted(session, checkpoint, saved, conf, tell, saved.operators, {}, place)
+    return _counted(session, checkpoint, saved, conf, tell, saved.operators, {}, read)
 
 
 def expected_state(
@@ -61,11 +63,11 @@ def expected_state(
     conf: Mapping[str, str],
     tell: TellHappening,
     numbers: Mapping[int, int],
-    place: str = "",
+    read: Read,
 ) -> dict[str, int]:
     """The expected result of `count_state` for a restored copy of this checkpoint: the recorded rows of the saved
     epoch. Only missing records are counted. `numbers`: the numbers of operators in this checkpoint, if they differ from
-    the current ones. `place`: as for `count_state`. Raises RESTORE_STATE if the state cannot be read.
+    the current ones. Raises RESTORE_STATE if the state cannot be read.
     """
     recorded = {
         _named(operator, {}): saved.done.state_rows[str(operator.number)]
@@ -73,7 +75,7 @@ def expected_state(
         if _is_recorded(saved, operator) and list(_parts(_under(numbers, operator), checkpoint))
     }
     unknown = [operator for operator in saved.operators if not _is_recorded(saved, operator)]
-    return {**recorded, **_counted(session, checkpoint, saved, conf, tell, unknown, numbers, place)}
+    return {**recorded, **_counted(session, checkpoint, saved, conf, tell, unknown, numbers, read)}
 
 
 def recorded_tables(saved: SavedQuery) -> dict[str, int]:
@@ -102,17 +104,18 @@ def _counted(
     tell: TellHappening,
     operators: Sequence[StatefulOperator],
     numbers: Mapping[int, int],
-    place: str,
+    read: Read,
 ) -> dict[str, int]:
+    wanted = [(each, part) for each in operators for part in _parts(_under(numbers, each), checkpoint)]
+    if not wanted:
+        return {}
     counted: dict[str, int] = {}
-    with query_settings(session, {**conf, **NOT_COUNTED}):
-        for operator in operators:
-            there = _under(numbers, operator)
-            for part in _parts(there, checkpoint):
-                name = _named(operator, {} if _is_recorded(saved, operator) else part)
-                rows = _count(session, checkpoint, place, saved.done.epoch, there, part)
-                counted[name] = counted.get(name, 0) + rows
-                tell(RestoreMoved(f"{checkpoint}, {_named(operator, part)}, counted"))
+    with read(checkpoint) as readable, query_settings(session, {**conf, **NOT_COUNTED}):
+        for operator, part in wanted:
+            name = _named(operator, {} if _is_recorded(saved, operator) else part)
+            rows = _count(session, readable, saved.done.epoch, _under(numbers, operator), part)
+            counted[name] = counted.get(name, 0) + rows
+            tell(RestoreMoved(f"{checkpoint}, {_named(operator, part)}, counted"))
     return counted
 
 
@@ -122,32 +125,31 @@ def count_tables(
     saved: SavedQuery,
     conf: Mapping[str, str],
     tell: TellHappening,
-    place: str = "",
+    read: Read,
 ) -> dict[str, int]:
     """The same by store, from a canonical savepoint. Raises RESTORE_STATE if the state cannot be read."""
     counted: dict[str, int] = {}
-    with query_settings(session, {**conf, **NOT_COUNTED}):
+    with read(checkpoint) as readable, query_settings(session, {**conf, **NOT_COUNTED}):
         operators = {operator.number: operator for operator in saved.operators}
         for table in tables_of(saved):
             part = {"storeName": table.store}
             operator = operators[table.operator]
-            counted[str(table)] = _count(session, checkpoint, place, saved.done.epoch, operator, part)
+            counted[str(table)] = _count(session, readable, saved.done.epoch, operator, part)
             tell(RestoreMoved(f"{checkpoint}, {table}, counted"))
     return counted
 
 
 def _count(
-    session: SparkSession, checkpoint: Path, place: str, epoch: int, operator: StatefulOperator, part: Mapping[str, str]
+    session: SparkSession, checkpoint: str, epoch: int, operator: StatefulOperator, part: Mapping[str, str]
 ) -> int:
     options = {"batchId": str(epoch), "operatorId": str(operator.number), **part}
     try:
-        with readable_at(checkpoint, place) as readable:
-            return session.read.format("statestore").options(**options).load(readable).count()
+        return session.read.format("statestore").options(**options).load(checkpoint).count()
     except (PySparkException, Py4JError) as error:
         raise not_restored(
             f"state of {_named(operator, part)} behind epoch {epoch} that Spark can read",
             first_line(error),
-            place or str(checkpoint),
+            checkpoint,
             "see `tidegate savepoint verify PATH`, and whether this Spark is older than the savepoint's",
         ) from None
 

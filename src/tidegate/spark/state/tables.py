@@ -15,8 +15,10 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.records import SavedQuery
 from tidegate.savepoints.state_change import MOVABLE, is_custom
 from tidegate.savepoints.state_tables import StateTable
@@ -24,29 +26,36 @@ from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import FILE_MANAGER_KEY, FORMAT_KEY, STORES
 
 
-def read_native(session: SparkSession, checkpoint: Path, saved: SavedQuery, table: StateTable) -> DataFrame:
-    """The rows (key, value, partition_id) of a table after the saved epoch, from Spark's own files. For custom state
-    the checkpoint must be at the place of its schemas' paths.
+def read_native(
+    session: SparkSession, checkpoint: str, saved: SavedQuery, table: StateTable, conf: Mapping[str, str]
+) -> DataFrame:
+    """The rows (key, value, partition_id) of a table after the saved epoch, from Spark's own files. `checkpoint`: their
+    URI, plain, and for custom state the place of its schemas' paths. `conf`: what Spark needs to reach it.
 
     Raises STATE_TABLE if Spark has no reader for it, or cannot read it.
     """
     if table.kind not in MOVABLE or saved.backend not in _FORMS:
         raise _unreadable("state that Spark reads as a table", f"{table}, in {saved.backend}", checkpoint)
     options = {"batchId": saved.done.epoch, "operatorId": table.operator, **_part(table)}
-    own = session_with(session, {FORMAT_KEY: _FORMS[saved.backend], FILE_MANAGER_KEY: _QUICK})
+    own = session_with(session, {**conf, FORMAT_KEY: _FORMS[saved.backend], FILE_MANAGER_KEY: _QUICK})
     try:
         with _active(own):
-            return own.read.format("statestore").options(**options).load(f"file:{checkpoint}")
+            return own.read.format("statestore").options(**options).load(checkpoint)
     except (PySparkException, Py4JError) as error:
         raise _unreadable(f"{table} as Spark has written it", first_line(error), checkpoint) from None
 
 
 def read_canonical(session: SparkSession, folder: Path) -> DataFrame:
-    """The rows (key, value, partition_id) of a table of a canonical savepoint, from its folder."""
+    """The rows (key, value, partition_id) of a table of a canonical savepoint, from its folder. Spark itself would look
+    for the schema in a task, which may run on another machine.
+    """
+    from tidegate.savepoints.canonical import spark_schema  # imports that no other start needs
+
     try:
-        return session.read.parquet(f"file:{folder}")
-    except (PySparkException, Py4JError) as error:
-        raise _unreadable("Parquet as a canonical savepoint has it", first_line(error), folder) from None
+        schema = StructType.fromJson(parsed(spark_schema(folder), dict[str, Any]))
+        return session.read.schema(schema).parquet(f"file:{folder}")
+    except (PySparkException, Py4JError, Unreadable, KeyError, TypeError, ValueError, OSError) as error:
+        raise _unreadable("Parquet as a canonical savepoint has it", first_line(error), str(folder)) from None
 
 
 def session_with(session: SparkSession, conf: Mapping[str, str]) -> SparkSession:
@@ -97,11 +106,11 @@ _QUICK = STORES[Backend.ROCKSDB].file_manager
 """For hashmap's files too: nothing is written, so the names of new files do not matter."""
 
 
-def _unreadable(expected: str, found: str, where: Path) -> TidegateError:
+def _unreadable(expected: str, found: str, where: str) -> TidegateError:
     return TidegateError(
         Code.STATE_TABLE,
         expected=expected,
         found=found,
-        where=str(where),
+        where=where,
         next_step="see `tidegate savepoint verify PATH`; what cannot be read can still be restored",
     )

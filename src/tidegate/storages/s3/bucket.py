@@ -187,12 +187,15 @@ class S3Bucket:
         for found in self.below(prefix, doing):
             if not is_concerned(found.key):
                 continue
-            keys.append(found.key)
             folders.update(_folders_of(found.key, prefix))
+            if found.key.endswith("/"):  # the mark of a folder
+                folders.add(found.key)
+                continue
+            keys.append(found.key)
             if len(keys) == _DELETED_AT_ONCE:
                 self.delete_all(keys, doing)
                 keys = []
-        keys += sorted(folders.difference(keys), reverse=True)
+        keys += sorted(folders, reverse=True)
         self.delete_all(keys, doing)
 
     def delete_all(self, keys: Sequence[str], doing: str) -> None:

@@ -94,8 +94,8 @@ class S3CheckpointFiles:
 
 
 def _is_file(name: str) -> bool:
-    """False for marks of folders, and for what Spark is still writing."""
-    return not name.endswith("/") and not is_temporary(name.rpartition("/")[2])
+    """False for marks of folders, also of the root, and for what Spark is still writing."""
+    return name != "" and not name.endswith("/") and not is_temporary(name.rpartition("/")[2])
 
 
 def _of_another_storage(into: str) -> TidegateError:

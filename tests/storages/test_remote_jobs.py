@@ -22,6 +22,8 @@ from tidegate import operate
 from tidegate.core.ledger import DECIDED, entry
 from tidegate.core.records import Sealed, decode
 from tidegate.operate import State
+from tidegate.savepoints.scratch import left_by_drivers
+from tidegate.savepoints.take import HELD
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
@@ -189,12 +191,14 @@ def stays_exact(folder: Path, checkpoints: str) -> None:
     write_input(checkpoints)
     for failpoint in ("prepared.before@0", "decision.before@1", "commit.after@2"):
         die(folder, checkpoints, failpoint)
+    job = Folder.of(checkpoints) / "words"
+    open_storage(job / HELD / "of-a-dead-driver").replace("state/0/0/1.delta", b"rows")
     with Driver(PROGRAM, str(folder), checkpoints, log=folder / "log") as driver:
         assert driver.wait() == 0, driver.tail()
     is_exact(folder, checkpoints)
-    assert staged(Folder.of(beside(checkpoints, "out"))) == []
-    (job,) = operate.jobs(checkpoints)
-    assert (job.name, job.state) == ("words", State.FINISHED)
+    assert (staged(Folder.of(beside(checkpoints, "out"))), left_by_drivers(job)) == ([], [])
+    (seen,) = operate.jobs(checkpoints)
+    assert (seen.name, seen.state) == ("words", State.FINISHED)
     info = operate.open(checkpoints, "words").info()
     assert {query.uid: query.finished for query in info.queries} == {"counts": FILES - 1, "drawn": FILES - 1}
     assert info.retained, "there is a retained checkpoint"

@@ -90,4 +90,6 @@ def goes_on(
     assert [counts(checkpoints), counts(f"{checkpoints}-custom")] == [seen, seen]
     job = Folder.of(checkpoints) / "words"
     assert left_by_drivers(job) == []
-    assert all(FOR_TASKS not in open_storage(job / "queries" / uid / "g2").folders("") for uid in ("counts", "custom"))
+    assert all(
+        FOR_TASKS not in open_storage(job / "queries" / uid / "g2").folders("") for uid in ("counts", "custom", "none")
+    )

@@ -28,22 +28,23 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def counting(place: Place, partitions: int) -> Job:
-    """By Spark, and by custom state, whose schemas have absolute paths."""
+    """By Spark; by custom state, whose schemas have absolute paths; and of no word, so that no rows are recorded."""
     job = place.job(state_backend="rocksdb", parallelism=str(partitions))
     words = place.words(job)
     custom = words.groupBy("word").transformWithStateInPandas(Counter(), "word string, n long", "Update", "None")
-    for uid, counted in (("query", words.groupBy("word").count()), ("custom", custom)):
+    none = words.where("word = 'none'").groupBy("word").count()
+    for uid, counted in (("query", words.groupBy("word").count()), ("custom", custom), ("none", none)):
         table = SQLiteSink(f"{uid}-table", place.folder / "out.db", table=f"by_{uid}", key="word")
         job.query(uid, counted, mode="update", sinks=[table])
     return job
 
 
-def test_state_is_written_as_rows_divided_and_begun_empty_where_all_tasks_reach(
+def test_state_is_written_as_rows_divided_counted_and_begun_empty_where_all_tasks_reach(
     place: Place, copied: list[str], tmp_path: Path
 ):
     place.write(*WORDS)
     handle = counting(place, 2).start()
-    for query in range(2):
+    for query in range(3):
         wait_until_finished(handle, 0, query)
     canonical = handle.savepoint(place.folder / "saved", format="canonical")
     assert canonical is not None
@@ -55,7 +56,7 @@ def test_state_is_written_as_rows_divided_and_begun_empty_where_all_tasks_reach(
     native = handle.stop_with_savepoint(place.folder / "saved")
     place.write(*WORDS)
     run_from(counting(place, 3), Restore(str(native)))
-    assert of(copied, "before/state/0/1/", "spark/state/0/2/")
+    assert of(copied, "before/state/0/1/", "spark/state/0/2/", f"{native}/queries/none/spark/state/0/")
     assert place.table("by_query") == place.table("by_custom") == [(word, 2) for word in WORDS]
 
     copied.clear()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
-from tidegate.checkpoints.succession import begin_job
+from tidegate.checkpoints.succession import begin_job, reserve
 from tidegate.core.records import JobRecord
 from tidegate.operate.forgetting import forget
-from tidegate.savepoints.scratch import clear, left_by_drivers, remove_left
+from tidegate.savepoints.scratch import FOR_TASKS, clear, left_by_drivers, remove_left
+from tidegate.savepoints.settled import settle
 from tidegate.savepoints.take import HELD
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
@@ -42,6 +45,16 @@ def test_a_job_that_is_forgotten_leaves_none(s3: S3Server) -> None:
     write(job, "dead", "read/state/0/0/1.delta")
     forget(job)
     assert left_by_drivers(job) == []
+
+
+def test_what_a_killed_restore_leaves_goes_with_its_generation(s3: S3Server) -> None:
+    job = s3.folder()
+    query = job / "queries/query"
+    begin_job(job, RECORD)
+    reserve(job, RECORD, replace(RECORD, generation=2))
+    open_storage(query / "g2" / FOR_TASKS / "token").replace("state/0/0/1.delta", b"rows")
+    settle(job)
+    assert open_storage(query).folders("") == []
 
 
 def test_folders_that_sparks_client_has_marked_go_too_and_are_no_files(s3: S3Server) -> None:

@@ -3,6 +3,7 @@
 from hypothesis import settings
 
 from tests.support.hdfs import hdfs, hdfs_for_machines
+from tests.support.hdfs_pair import hdfs_pair, hdfs_pair_server
 from tests.support.jvm import quick_jvms
 from tests.support.kafka_broker import broker
 from tests.support.machines import machines
@@ -15,6 +16,8 @@ __all__ = [
     "broker",
     "hdfs",
     "hdfs_for_machines",
+    "hdfs_pair",
+    "hdfs_pair_server",
     "machines",
     "moto",
     "moto_server",

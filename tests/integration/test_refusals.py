@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource
 
 from tests.integration.place import Place, error_of, evaluate, run
+from tests.support.small_disk import SmallDisk
 from tidegate import FileSink, FileSource, Job, PrintSink, SparkSource, SQLiteSink, TidegateError, TwoPhaseSink
 from tidegate.core.records import JobRecord, Start, decode, encode
 from tidegate.spark.sources.source import StreamLoader
@@ -425,67 +426,39 @@ def test_a_checkpoint_folder_below_a_file_is_refused(place: Place):
     assert everything_below(place.folder) == ["checkpoints"]
 
 
-class Mount:
-    """A small file system of its own, where this machine lets a test make one."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=False).returncode:
-            pytest.skip("no right to mount a file system")
-
-    def read_only(self, *, on: bool) -> None:
-        subprocess.run(["mount", "-o", f"remount,{'ro' if on else 'rw'}", str(self.folder)], check=True)
-
-    def fill(self) -> Path:
-        """Take all the space that is left."""
-        path = self.folder / "filler"
-        with path.open("wb", buffering=0) as file:
-            for size in (65536, 4096):
-                try:
-                    while file.write(b"x" * size) == size:
-                        pass
-                except OSError:
-                    continue
-        return path
-
-
 @pytest.fixture
-def mount(place: Place) -> Iterator[Mount]:
-    mounted = Mount(place.checkpoints)
-    yield mounted
-    subprocess.run(["umount", "--lazy", str(mounted.folder)], check=True)
+def disk(place: Place) -> Iterator[SmallDisk]:
+    with SmallDisk(place.checkpoints, megabytes=2) as disk:
+        yield disk
 
 
-@pytest.mark.skipif(shutil.which("mount") is None or not hasattr(os, "geteuid"), reason="needs mount")
-def test_a_read_only_checkpoint_folder_is_refused(place: Place, mount: Mount):
+def test_a_read_only_checkpoint_folder_is_refused(place: Place, disk: SmallDisk):
     place.write("sea")
-    mount.read_only(on=True)
+    disk.read_only(on=True)
     error = error_of(job_of(place, table_sink(place)).start)
     assert (error.code, "mount the file system" in error.next_step) == ("TG-STORAGE-UNUSABLE", True)
     assert everything_below(place.folder) == []
-    mount.read_only(on=False)
+    disk.read_only(on=False)
     run(job_of(place, table_sink(place)))
     assert place.table() == [("sea",)]
 
 
-@pytest.mark.skipif(shutil.which("mount") is None or not hasattr(os, "geteuid"), reason="needs mount")
-def test_a_full_disk_stops_the_start_and_then_the_epoch_and_loses_nothing(place: Place, mount: Mount):
+def test_a_full_disk_stops_the_start_and_then_the_epoch_and_loses_nothing(place: Place, disk: SmallDisk):
     place.write("sea")
-    filler = mount.fill()
+    disk.fill()
     error = error_of(job_of(place, table_sink(place)).start)
     assert (error.code, "make space" in error.next_step) == ("TG-STORAGE-FULL", True)
     assert not (place.folder / "out.db").exists()
 
-    filler.unlink()
+    disk.empty()
     run(job_of(place, table_sink(place)))
     handle = job_of(place, table_sink(place)).start()
-    filler = mount.fill()
+    disk.fill()
     place.write("sand")
     error = error_of(lambda: handle.wait(60))  # Spark's own log, or ours: whichever needed space first
     assert error.code in ("TG-STORAGE-FULL", "TG-EPOCH-FAILED", "TG-QUERY-FAILED")
 
-    filler.unlink()
+    disk.empty()
     run(job_of(place, table_sink(place)))
     assert place.table() == [("sand",), ("sea",)]
     assert place.log("ledger/done") == place.log("spark/commits") == [0, 1]

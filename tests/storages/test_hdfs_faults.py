@@ -115,6 +115,18 @@ def test_a_put_that_never_came_is_done_again(place: Folder, proxy: Proxy) -> Non
     assert hidden_in(place, "decided") == []
 
 
+def test_a_hidden_file_that_could_not_be_removed_is_removed_when_the_server_answers_again(
+    place: Folder, proxy: Proxy
+) -> None:
+    storage = by_way_of(proxy, place)
+    for write in (storage.put_if_absent, storage.replace):
+        lost = [proxy.lose_answer(b"addBlock", count=2), proxy.lose_request(b"delete", count=2)]
+        write("lease/1.beat", write.__name__.encode())
+        assert [each.struck for each in lost] == [2, 2]
+        assert hidden_in(place, "lease") == []
+        storage.delete("lease/1.beat")
+
+
 def test_a_replace_and_a_set_aside_survive_lost_answers(place: Folder, proxy: Proxy) -> None:
     storage = by_way_of(proxy, place)
     storage.put_if_absent("job.json", b"first")

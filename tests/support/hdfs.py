@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -30,72 +30,61 @@ from tidegate.testing.kafka.ports import free_port
 from tidegate.testing.kafka.process import Process
 
 _JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-_NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
-_DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
+NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 _ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 _START_SECONDS = 120.0
-_STOP_SECONDS = 20.0
+STOP_SECONDS = 20.0
 _LOOK_SECONDS = 0.1
 _SHOWN_LINES = 15
 
+OF_A_DATA_NODE = ("datanode.address", "datanode.ipc.address", "datanode.http.address")
+_SETTINGS: Mapping[str, str] = {
+    "dfs.replication": "1",
+    "dfs.namenode.datanode.registration.ip-hostname-check": "false",  # the address may have no name
+    "dfs.namenode.safemode.extension": "0",
+    "dfs.namenode.safemode.threshold-pct": "0",  # the data node may report after the start
+    "ipc.client.connect.max.retries": "600",  # each after `interval`: the data node waits for a restart
+    "ipc.client.connect.retry.interval": "200",
+}
 
-class HdfsServer:
-    """A NameNode and a DataNode in a folder. `conf` is their HADOOP_CONF_DIR, also for clients."""
 
-    def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
-        """`address`: of this machine, where clients reach it."""
+class HdfsDaemons:
+    """Processes of HDFS in a folder. `conf` is their HADOOP_CONF_DIR, also for clients."""
+
+    def __init__(self, folder: Path, core: Mapping[str, str], hdfs: Mapping[str, str]) -> None:
+        """`core`, `hdfs`: the settings of its two files, beside those that every HDFS of tests has."""
         self.folder = folder
-        self.address = address
         self.conf = folder / "conf"
         self._java = find_java().command
         spark = Path(pyspark.__file__).parent / "jars"
         jars = fetched(HDFS, print)
         self._class_path = os.pathsep.join([str(self.conf), str(jars / HDFS.proof), f"{spark}{os.sep}*"])
-        ports: list[int] = []
-        for _ in range(5):
-            ports.append(free_port(ports))
-        self.port = ports[0]
-        self._write_settings(ports)
-        self._name_node: Process | None = None
-        self._data_node: Process | None = None
+        self.conf.mkdir(parents=True)
+        write_site(self.conf / "core-site.xml", core)
+        write_site(self.conf / "hdfs-site.xml", {**_SETTINGS, "dfs.datanode.data.dir": str(folder / "data"), **hdfs})
 
-    @property
-    def uri(self) -> str:
-        return f"hdfs://{self.address}:{self.port}"
+    def spawn(self, main: str, log: str, *arguments: str) -> Process:
+        return process.spawn(self._command(main, *arguments), self.folder, self.folder / log)
 
-    def start(self) -> None:
-        """Format, start both, and return when a write has succeeded: an open port says little, in safe mode."""
-        self._data_node = self._spawn(_DATA_NODE, "data-node.log")  # waits for its NameNode
-        self._run(_NAME_NODE, "-format", "-nonInteractive")
-        self.start_name_node()
+    def run(self, main: str, *arguments: str) -> str:
+        """Run a command to its end. Returns what it prints."""
+        command = self._command(main, *arguments)
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=_START_SECONDS)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join([main, *arguments])} failed:\n{done.stdout}\n{done.stderr}")
+        return done.stdout
 
-    def stop(self) -> None:
-        process.end([each for each in (self._data_node, self._name_node) if each is not None], _STOP_SECONDS)
-
-    def kill_name_node(self) -> None:
-        if self._name_node is not None:
-            process.kill([self._name_node])
-
-    def start_name_node(self, *, wait: bool = True) -> None:
-        """Start it where none is alive. With `wait`, return when a write has succeeded."""
-        self._name_node = self._spawn(_NAME_NODE, "name-node.log")
-        if wait:
-            self.await_write()
-
-    def admin(self, *arguments: str) -> str:
-        """`hdfs dfsadmin ARGUMENTS`. Returns what it prints."""
-        return self._run(_ADMIN, *arguments)
-
-    def await_write(self) -> None:
+    def await_write(self, uri: str, needed: Sequence[Process]) -> None:
+        """Return when a write has succeeded: an open port says little, in safe mode. `needed`: they must live."""
         import hdfs_native
 
         end = time.monotonic() + _START_SECONDS
         while True:
-            for each in (self._name_node, self._data_node):
-                if each is not None and not each.is_alive():
-                    raise RuntimeError(f"a process of HDFS ended:\n{self._logs()}")
+            if not all(each.is_alive() for each in needed):
+                raise RuntimeError(f"a process of HDFS ended:\n{self._logs()}")
             try:
-                client = hdfs_native.Client(self.uri, {"dfs.client.failover.max.attempts": "0"})
+                client = hdfs_native.Client(uri, {"dfs.client.failover.max.attempts": "0"})
                 with client.create(f"/.ready-{time.monotonic_ns()}") as file:
                     file.write(b"ready")
             except (OSError, RuntimeError) as error:  # not yet
@@ -105,37 +94,6 @@ class HdfsServer:
             else:
                 return
 
-    def _write_settings(self, ports: list[int]) -> None:
-        self.conf.mkdir(parents=True)
-        rpc, *others = (f"{self.address}:{port}" for port in ports)
-        names = ("namenode.http-address", "datanode.address", "datanode.ipc.address", "datanode.http.address")
-        write_site(self.conf / "core-site.xml", {"fs.defaultFS": self.uri})
-        write_site(
-            self.conf / "hdfs-site.xml",
-            {
-                "dfs.namenode.rpc-address": rpc,
-                **{f"dfs.{name}": address for name, address in zip(names, others, strict=True)},
-                "dfs.namenode.name.dir": str(self.folder / "names"),
-                "dfs.datanode.data.dir": str(self.folder / "data"),
-                "dfs.replication": "1",
-                "dfs.namenode.datanode.registration.ip-hostname-check": "false",  # the address may have no name
-                "dfs.namenode.safemode.extension": "0",
-                "dfs.namenode.safemode.threshold-pct": "0",  # the data node may report after the start
-                "ipc.client.connect.max.retries": "600",  # each after `interval`: the data node waits for a restart
-                "ipc.client.connect.retry.interval": "200",
-            },
-        )
-
-    def _spawn(self, main: str, log: str) -> Process:
-        return process.spawn(self._command(main), self.folder, self.folder / log)
-
-    def _run(self, main: str, *arguments: str) -> str:
-        command = self._command(main, *arguments)
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=_START_SECONDS)
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join([main, *arguments])} failed:\n{done.stdout}\n{done.stderr}")
-        return done.stdout
-
     def _command(self, main: str, *arguments: str) -> list[str]:
         return [self._java, *_JVM, "-cp", self._class_path, main, *arguments]
 
@@ -144,6 +102,61 @@ class HdfsServer:
         for log in sorted(self.folder.glob("*.log")):
             lines += [f"{log.name}: {line}" for line in log.read_text("utf-8", "replace").splitlines()[-_SHOWN_LINES:]]
         return "\n".join(lines)
+
+
+class HdfsServer:
+    """A NameNode and a DataNode in a folder. `conf` is their HADOOP_CONF_DIR, also for clients."""
+
+    def __init__(self, folder: Path, address: str = "127.0.0.1") -> None:
+        """`address`: of this machine, where clients reach it."""
+        self.folder = folder
+        self.address = address
+        ports = free_ports(5)
+        self.port = ports[0]
+        rpc, *others = (f"{address}:{port}" for port in ports)
+        names = ("namenode.http-address", *OF_A_DATA_NODE)
+        settings = {
+            "dfs.namenode.rpc-address": rpc,
+            **{f"dfs.{name}": each for name, each in zip(names, others, strict=True)},
+            "dfs.namenode.name.dir": str(folder / "names"),
+        }
+        self._daemons = HdfsDaemons(folder, {"fs.defaultFS": self.uri}, settings)
+        self.conf = self._daemons.conf
+        self._name_node: Process | None = None
+        self._data_node: Process | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"hdfs://{self.address}:{self.port}"
+
+    def start(self) -> None:
+        """Format, start both, and return when a write has succeeded."""
+        self._data_node = self._daemons.spawn(DATA_NODE, "data-node.log")  # waits for its NameNode
+        self._daemons.run(NAME_NODE, "-format", "-nonInteractive")
+        self.start_name_node()
+
+    def stop(self) -> None:
+        process.end(self._processes(), STOP_SECONDS)
+
+    def kill_name_node(self) -> None:
+        if self._name_node is not None:
+            process.kill([self._name_node])
+
+    def start_name_node(self, *, wait: bool = True) -> None:
+        """Start it where none is alive. With `wait`, return when a write has succeeded."""
+        self._name_node = self._daemons.spawn(NAME_NODE, "name-node.log")
+        if wait:
+            self.await_write()
+
+    def admin(self, *arguments: str) -> str:
+        """`hdfs dfsadmin ARGUMENTS`. Returns what it prints."""
+        return self._daemons.run(_ADMIN, *arguments)
+
+    def await_write(self) -> None:
+        self._daemons.await_write(self.uri, self._processes())
+
+    def _processes(self) -> list[Process]:
+        return [each for each in (self._data_node, self._name_node) if each is not None]
 
 
 @pytest.fixture(scope="session")
@@ -180,3 +193,11 @@ def write_site(path: Path, settings: Mapping[str, str]) -> None:
         f"<property><name>{name}</name><value>{escape(value)}</value></property>\n" for name, value in settings.items()
     )
     path.write_text(f"<configuration>\n{properties}</configuration>\n", encoding="utf-8")
+
+
+def free_ports(count: int) -> list[int]:
+    """Different free ports."""
+    ports: list[int] = []
+    for _ in range(count):
+        ports.append(free_port(ports))
+    return ports

@@ -38,10 +38,13 @@ _SHOWN_LINES = 15
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlace:
-    """The address of a worker, and its machine; None: this one."""
+    """The address of a worker, and its machine; None: this one. `disk`: a folder for all that the worker and its
+    executors write; None: that of the cluster, and the system's for temporary files.
+    """
 
     address: str
     machine: Machine | OtherDisk | None = None
+    disk: Path | None = None
 
 
 class StandaloneCluster:
@@ -81,7 +84,7 @@ class StandaloneCluster:
         self._write_defaults()
         self._spawn(WorkerPlace(self._address), "master", "master.Master", "--port", str(self._port))
         for number, place in enumerate(self._workers):
-            work = self.folder / f"work-{number}"
+            work = (place.disk or self.folder) / f"work-{number}"
             options = ("--cores", "1", "--memory", "1g", "--work-dir", str(work), self.url)
             self._spawn(place, f"worker-{number}", "worker.Worker", *options)
         self._await_workers()
@@ -147,6 +150,7 @@ class StandaloneCluster:
             f"SPARK_CONF_DIR={self.folder}",
             f"SPARK_LOCAL_IP={place.address}",
             "SPARK_SCALA_VERSION=2.13",
+            *([] if place.disk is None else [f"SPARK_LOCAL_DIRS={place.disk / 'local'}"]),
         )
         java = (
             self._java,

@@ -29,6 +29,11 @@ def remote(name: str, message: str) -> RuntimeError:
             "SafeModeException: Name node is in safe mode.",
         ),
         (
+            remote("org.apache.hadoop.ipc.StandbyException", "Operation category READ is not supported in standby"),
+            Trouble.STANDBY,
+            "StandbyException: Operation category READ",
+        ),
+        (
             remote("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota of /jobs is"),
             Trouble.QUOTA,
             "DSQuotaExceededException: The DiskSpace quota of /jobs is",

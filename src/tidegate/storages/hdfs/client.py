@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.extras import Extra, require
 from tidegate.storages.hdfs.calls import call
-from tidegate.storages.hdfs.configuration import name_node_address, name_nodes
+from tidegate.storages.hdfs.configuration import name_node_address, name_nodes, name_nodes_from
 from tidegate.storages.hdfs.connections import HdfsConnection, HdfsConnections, OpenHdfsFile
 from tidegate.storages.hdfs.failures import RETRIED, UNREACHED, HdfsFailure, Trouble, failure_of
 from tidegate.storages.schemes import Folder
@@ -90,6 +90,7 @@ class HdfsClient:
         self._options = WriteOptions
         self._has_answered = False
         self._own: OrderedDict[str, None] = OrderedDict()
+        self._left: list[str] = []
         self._lock = threading.Lock()
         self.close_seconds = 0.0
         address = name_node_address(authority) if scheme == _HDFS else authority
@@ -100,7 +101,9 @@ class HdfsClient:
         }
         self._has_one = name_nodes(address) == 1  # of several one may have broken off before another was unreachable
         try:
-            self._connections = HdfsConnections(lambda: AsyncClient(f"{scheme}://{address}", settings))
+            self._connections = HdfsConnections(
+                lambda first: AsyncClient(f"{scheme}://{address}", {**settings, **name_nodes_from(first)})
+            )
         except (OSError, RuntimeError) as error:
             raise failure_of(error) from error
 
@@ -178,32 +181,45 @@ class HdfsClient:
     def read(self, path: str) -> bytes | None:
         """All of a file; None if it is absent."""
 
-        async def read(client: AsyncClient) -> bytes:
-            file = await client.read(path)
+        async def read(file: AsyncFileReader) -> bytes:
             return await file.read_range(0, len(file))
 
-        return self.absent_as_none(lambda: self.patient(read, self._waits.transfer_seconds))
+        return self._read(path, read)
 
     def ends(self, path: str, count: int) -> bytes | None:
         """The first and the last `count` bytes of a file, or all of a shorter one; None if it is absent."""
 
-        async def read(client: AsyncClient) -> bytes:
-            file = await client.read(path)
+        async def read(file: AsyncFileReader) -> bytes:
             size = len(file)
             begin = await file.read_range(0, min(size, count))
             rest = min(count, size - len(begin))
             return begin + (await file.read_range(size - rest, rest) if rest else b"")
 
-        return self.absent_as_none(lambda: self.patient(read, self._waits.transfer_seconds))
+        return self._read(path, read)
 
     def open(self, path: str) -> OpenHdfsFile[AsyncFileReader] | None:
         """A file to read in parts; None if it is absent."""
+        tries = self.tries()
+        return self.absent_as_none(lambda: self._patient(lambda: self._reader(path), tries))
 
+    def _read(self, path: str, act: Callable[[AsyncFileReader], Coroutine[Any, Any, bytes]]) -> bytes | None:
+        """Open a file and read of it: the NameNode has one deadline, the data another. None if it is absent."""
+
+        def once() -> bytes:
+            file = self._reader(path)
+            try:
+                return file.transfer(act)
+            finally:
+                file.end()
+
+        tries = self.tries()
+        return self.absent_as_none(lambda: self._patient(once, tries))
+
+    def _reader(self, path: str) -> OpenHdfsFile[AsyncFileReader]:
         async def opened(client: AsyncClient) -> AsyncFileReader:
             return await client.read(path)
 
-        tries = self.tries()
-        return self.absent_as_none(lambda: self._patient(lambda: self._opened(opened), tries))
+        return self._opened(opened)
 
     def create(self, path: str, block_size: int) -> OpenHdfsFile[AsyncFileWriter]:
         """A new file, and the folders above it. One try."""
@@ -242,6 +258,17 @@ class HdfsClient:
     def is_own(self, path: str) -> bool:
         with self._lock:
             return path in self._own
+
+    def leave(self, path: str) -> None:
+        """A hidden file of this process could not be removed: `take_left` returns it later."""
+        with self._lock:
+            self._left.append(path)
+
+    def take_left(self) -> list[str]:
+        """The hidden files to remove now, each to one caller."""
+        with self._lock:
+            left, self._left = self._left, []
+        return left
 
     # --- calls -----------------------------------------------------------------------------------------------
 
@@ -284,10 +311,12 @@ class HdfsClient:
             result = call(lambda: act(connection.client), seconds)
             is_heard = self._has_answered = True
         except asyncio.TimeoutError:
+            if not self._has_one:
+                self._connections.pass_over(connection)
             raise HdfsFailure(Trouble.AWAY, f"no answer after {seconds:.0f} s") from None
         except (OSError, RuntimeError) as error:
             failure = failure_of(error)
-            is_heard = failure.trouble is not Trouble.AWAY and (failure.trouble not in UNREACHED or self._has_one)
+            is_heard = failure.trouble not in _BROKEN_OFF and (failure.trouble not in UNREACHED or self._has_one)
             self._has_answered = self._has_answered or failure.trouble not in _UNANSWERED
             raise failure from error
         except BaseException as error:
@@ -326,7 +355,9 @@ _SHORTEST_PAUSE_SECONDS = 0.001
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _OWN_AT_MOST = 10_000
-_UNANSWERED = UNREACHED | {Trouble.AWAY}
+_BROKEN_OFF = frozenset({Trouble.AWAY, Trouble.STANDBY})
+"""After these the connection to a NameNode may have broken off: to an active one before a standby was asked."""
+_UNANSWERED = UNREACHED | _BROKEN_OFF
 _ENVIRONMENT = ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_CONF_DIR", "HADOOP_HOME")
 
 _lock = threading.Lock()

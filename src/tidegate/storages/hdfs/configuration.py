@@ -52,6 +52,17 @@ def name_nodes(authority: str) -> int:
     return max((len(value.split(",")) for value in found), default=1)
 
 
+def name_nodes_from(first: int) -> dict[str, str]:
+    """The settings that make a client ask the NameNodes of every name service in turn, the one at this place first."""
+    orders = {"dfs.client.failover.random.order": "false"}
+    for name, value in _all_settings().items():
+        if name.startswith(_NAME_NODES):
+            nodes = value.split(",")
+            at = first % len(nodes)
+            orders[name] = ",".join(nodes[at:] + nodes[:at])
+    return orders
+
+
 _NAME_NODES = "dfs.ha.namenodes."
 
 

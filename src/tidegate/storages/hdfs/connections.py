@@ -5,6 +5,10 @@ of its connection. When a connection breaks, a thread of `hdfs-native` takes the
 waiting calls, for which it needs Python's lock. So a call that begins on a connection that is breaking stops the whole
 process for ever. Here a call that begins has a connection without any other call. And a connection on which a call
 was left without the server's answer is not used again.
+
+**A silent NameNode of several.** A client asks its NameNodes in an order of its own, and waits for each without an end:
+while one is silent, for example because its machine has lost its power, the client never asks the next one. So after
+a call that was given up all further calls take a connection whose client begins with the next NameNode.
 """
 
 from __future__ import annotations
@@ -24,9 +28,12 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(slots=True, eq=False)
 class HdfsConnection:
-    """A client with one connection. `is_left`: a call on it got no answer."""
+    """A client with one connection. `first`: the place of the NameNode that it asks first, in the order of the
+    configuration, counted on behind the last one. `is_left`: a call on it got no answer.
+    """
 
     client: AsyncClient
+    first: int
     is_left: bool = False
 
 
@@ -37,10 +44,12 @@ class HdfsConnections:
     there are as many as there are calls at once, and one more for each call that was left without an answer.
     """
 
-    def __init__(self, connect: Callable[[], AsyncClient]) -> None:
+    def __init__(self, connect: Callable[[int], AsyncClient]) -> None:
+        """`connect`: the client that asks this NameNode first."""
         self._connect = connect
         self._lock = threading.Lock()
-        self._idle = [HdfsConnection(connect())]
+        self._first = 0
+        self._idle = [HdfsConnection(connect(0), 0)]
         self._all = [*self._idle]
 
     def take(self) -> HdfsConnection:
@@ -48,16 +57,26 @@ class HdfsConnections:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        connection = HdfsConnection(self._connect())
+            first = self._first
+        connection = HdfsConnection(self._connect(first), first)
         with self._lock:
             self._all.append(connection)
         return connection
 
     def give_back(self, connection: HdfsConnection) -> None:
         """No call is running on it any more."""
-        if not connection.is_left:
-            with self._lock:
+        with self._lock:
+            if not connection.is_left and connection.first == self._first:
                 self._idle.append(connection)
+
+    def pass_over(self, connection: HdfsConnection) -> None:
+        """A NameNode was silent: from now on begin with the one behind the first one of this connection. Calls that
+        were given up at the same time pass over one NameNode, not over several.
+        """
+        with self._lock:
+            if connection.first == self._first:
+                self._first += 1
+                self._idle.clear()
 
     @contextmanager
     def taken(self) -> Generator[HdfsConnection, None, None]:

@@ -21,6 +21,8 @@ class Trouble(Enum):
     """No process listens at the address."""
     AWAY = auto()
     """No answer, or an answer that another try may improve."""
+    STANDBY = auto()
+    """No NameNode that answers is the active one."""
     SAFE_MODE = auto()
     NO_DATA_NODE = auto()
     FULL = auto()
@@ -36,7 +38,7 @@ class Trouble(Enum):
 UNREACHED = frozenset({Trouble.UNKNOWN_HOST, Trouble.REFUSED})
 """There was no connection, so the NameNode has not heard of the call."""
 
-RETRIED = UNREACHED | {Trouble.AWAY, Trouble.SAFE_MODE, Trouble.NO_DATA_NODE, Trouble.FULL}
+RETRIED = UNREACHED | {Trouble.AWAY, Trouble.STANDBY, Trouble.SAFE_MODE, Trouble.NO_DATA_NODE, Trouble.FULL}
 """What time may cure. A NameNode that has just started says FULL, too, until its DataNodes have reported."""
 
 
@@ -112,7 +114,7 @@ _REMOTE = re.compile(r'RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
 
 _REMOTE_TROUBLES: Mapping[str, Trouble] = {
     "SafeModeException": Trouble.SAFE_MODE,
-    "StandbyException": Trouble.AWAY,
+    "StandbyException": Trouble.STANDBY,
     "RetriableException": Trouble.AWAY,
     "RetryStartFileException": Trouble.AWAY,
     "RecoveryInProgressException": Trouble.AWAY,
@@ -162,6 +164,8 @@ _NEXT_STEPS: Mapping[Trouble, str] = {
     Trouble.UNKNOWN_HOST: "check the host in the URI (checkpointing.dir), and name resolution on this machine",
     Trouble.REFUSED: _ADDRESS,
     Trouble.AWAY: _ADDRESS,
+    Trouble.STANDBY: "make a NameNode active (`hdfs haadmin -getAllServiceState` shows each one), or, if the URI names"
+    " one NameNode, name the name service in it; then start again",
     Trouble.SAFE_MODE: "wait until the NameNode leaves safe mode, or end it (`hdfs dfsadmin -safemode leave`)",
     Trouble.NO_DATA_NODE: "start the DataNodes (`hdfs dfsadmin -report` lists them), then start again",
     Trouble.FULL: "make space, or mend the DataNodes (`hdfs dfsadmin -report`), then start again",

@@ -29,7 +29,6 @@ import asyncio
 import io
 import secrets
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,6 +61,7 @@ def put(client: HdfsClient, target: str, data: bytes) -> bool:
         else:
             if is_ours:
                 client.remember_own(target)
+            _remove_left(client)
             return is_ours
 
 
@@ -77,6 +77,7 @@ def replace(client: HdfsClient, target: str, data: bytes, *, is_synced: bool) ->
                 raise
         else:
             client.remember_own(target)
+            _remove_left(client)
             return
 
 
@@ -121,7 +122,7 @@ class NewFile(io.RawIOBase):
         if self._blocks is not None:
             self._blocks.open_file.end()
             self._blocks = None
-            _try_to_remove(self._client, self._hidden)
+            _try_to_remove(self._client, self._hidden.path)
 
     def _send(self) -> None:
         if self._blocks is None:
@@ -157,7 +158,7 @@ def _written(client: HdfsClient, target: str, data: bytes, tries: Tries, *, is_s
             finally:
                 open_file.end()
         except HdfsFailure as failure:
-            _try_to_remove(client, hidden)
+            _try_to_remove(client, hidden.path)
             if not tries.again(_curable(failure)):
                 raise
         else:
@@ -209,7 +210,7 @@ def _named(client: HdfsClient, hidden: _Hidden, target: str, data: bytes | None,
                 client.delete(hidden.path, tries=tries)  # a late rename must not bring it when the target has gone
                 return False
             if not tries.again(failure):
-                _try_to_remove(client, hidden)
+                _try_to_remove(client, hidden.path)
                 raise
         else:
             return True
@@ -226,14 +227,24 @@ def _named_over(client: HdfsClient, hidden: _Hidden, target: str, tries: Tries) 
                 if found is not None and found.block_size == hidden.token:
                     return None
             if not tries.again(failure):
-                _try_to_remove(client, hidden)
+                _try_to_remove(client, hidden.path)
                 raise
 
 
-def _try_to_remove(client: HdfsClient, hidden: _Hidden) -> None:
-    """Once. What cannot be removed is hidden, and must not hide the failure that left it."""
-    with suppress(HdfsFailure):
-        client.delete(hidden.path, tries=Tries(0))
+def _try_to_remove(client: HdfsClient, hidden: str) -> None:
+    """Once. What cannot be removed must not hide the failure that left it: it is removed after a later success, at the
+    latest by the next driver.
+    """
+    try:
+        client.delete(hidden, tries=Tries(0))
+    except HdfsFailure:
+        client.leave(hidden)
+
+
+def _remove_left(client: HdfsClient) -> None:
+    """The server answers again."""
+    for hidden in client.take_left():
+        _try_to_remove(client, hidden)
 
 
 def _curable(failure: HdfsFailure) -> HdfsFailure:

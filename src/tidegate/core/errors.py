@@ -199,6 +199,11 @@ class Code(Enum):
     FILE_NAME = ("TG-FILE-NAME", Remedy.SURROUNDINGS, "a file of a source has a name that Spark cannot open")
     BROKER_FAILED = ("TG-BROKER-FAILED", Remedy.SURROUNDINGS, "the broker for tests did not start")
     JARS_UNAVAILABLE = ("TG-JARS-UNAVAILABLE", Remedy.SURROUNDINGS, "jars could not be fetched")
+    APPLICATION_ENDED = (
+        "TG-APPLICATION-ENDED",
+        Remedy.SURROUNDINGS,
+        "the cluster ended the application before its driver could use it",
+    )
     DRIVER_ALIVE = ("TG-DRIVER-ALIVE", Remedy.SURROUNDINGS, "another driver of this job is alive")
     SUPERVISOR_ALIVE = ("TG-SUPERVISOR-ALIVE", Remedy.SURROUNDINGS, "another `tidegate run` keeps this job alive")
     PROGRAM_FAILED = ("TG-PROGRAM-FAILED", Remedy.SURROUNDINGS, "the program raised an error of its own")

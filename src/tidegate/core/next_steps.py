@@ -37,6 +37,10 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     "TG-JARS-UNAVAILABLE": (
         "check version and network; where a mirror is needed, install Maven and name it in Maven's settings"
     ),
+    "TG-APPLICATION-ENDED": (
+        "see whether the master answers, and in its log and those of its workers why no executor began: a full disk, no"
+        " such folder, too little memory; then start again"
+    ),
     "TG-PROGRAM-FAILED": "mend the program at that line, where the traceback above ends, then start again",
     "TG-LEASE-LOST": (
         "start the job again (`tidegate run` does by itself) once its storage can be reached; if another driver has"

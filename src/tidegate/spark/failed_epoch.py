@@ -13,27 +13,44 @@ from tidegate.core.ledger import Query
 from tidegate.core.levels import AT_THE_NEXT_START
 from tidegate.core.telling import ToldError, ToldStep
 from tidegate.disk.durable import is_of_a_failed_sync
+from tidegate.spark.failed_task import Executor, executor_of
+from tidegate.spark.full_disk import full_disk, make_space
 from tidegate.spark.jvm_output import see_the_cause
 from tidegate.supervise.cures import Cure, cure_of
 
 
 def failed_epoch(query: Query, epoch: int, error: BaseException, said: ToldError | None) -> TidegateError:
-    """The error of an epoch that ended with `error`. An error that a task has reported is returned unchanged."""
+    """The error of an epoch that ended with `error`. One that a task has reported is the same, with its executor."""
     if isinstance(error, TidegateError):
         return error
+    executor = executor_of(error)
     if said is not None and said.error.catalogue_entry is not Code.EPOCH_FAILED:
-        failed = said.error
+        failed = said.error if executor is None else _placed(said.error, executor)
     else:
+        first = f"{see_the_cause()}, mend it and" if full_disk(error) is None else f"{make_space(executor)}; then"
+        place = [str(query), line_of(error)] if said is None else [said.error.where]
         failed = TidegateError(
             Code.EPOCH_FAILED,
             expected=f"epoch {epoch} to be computed and pre-committed",
             found=cause_of(error) if said is None else said.error.found,
-            where=", ".join(filter(None, [str(query), line_of(error)])) if said is None else said.error.where,
-            next_step=f"{see_the_cause()}, mend it and start again: {AT_THE_NEXT_START[query.weakest]}",
+            where=", ".join(filter(None, [*place, "" if executor is None else str(executor)])),
+            next_step=f"{first} start again: {AT_THE_NEXT_START[query.weakest]}",
             details=None if said is None else said.error.details,
         )
     failed.__cause__ = said or error
     return failed
+
+
+def _placed(error: TidegateError, executor: Executor) -> TidegateError:
+    return TidegateError(
+        error.catalogue_entry,
+        expected=error.expected,
+        found=error.found,
+        where=f"{error.where}, {executor}",
+        next_step=error.next_step,
+        details=error.details,
+        violations=error.violations,
+    )
 
 
 def is_of_a_sink(said: ToldError | None) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -66,7 +66,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
         builder = SparkSession.builder
         for key, value in _suited_to_short_epochs(name).items():
             builder = builder.config(key, value)
-        session = builder.getOrCreate()
+        session = _begun(builder)
     session.sparkContext.setLogLevel("ERROR")
     suit_executors(session)
     session.sparkContext.environment[IMPORTS] = ",".join(name for name in OPTIONAL if name in sys.modules)
@@ -74,6 +74,25 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     if partitions is not None:
         session.conf.set(PARTITIONS_KEY, str(partitions))
     return _made_ready(session)
+
+
+def _begun(builder: SparkSession.Builder) -> SparkSession:
+    """The new session. Raises APPLICATION_ENDED if the cluster has stopped it by then."""
+    try:
+        return builder.getOrCreate()
+    except Py4JJavaError as error:
+        if _STOPPED not in str(error.java_exception):
+            raise
+        raise TidegateError(
+            Code.APPLICATION_ENDED,
+            expected="an application with executors",
+            found="its SparkContext was stopped while the session began",
+            where=f"spark.master = {SparkConf().get('spark.master', '')}",
+        ) from error
+
+
+_STOPPED = "Cannot call methods on a stopped SparkContext"
+"""Only Spark itself can have stopped the context of a session that is about to begin."""
 
 
 def _suited_to_short_epochs(name: str) -> dict[str, str]:

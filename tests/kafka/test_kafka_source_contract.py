@@ -40,7 +40,7 @@ class TestKafkaSource(SourceContract):
 
     def _has_leaders(self) -> bool:
         try:
-            KafkaSource(self.servers, topics=[self.topic]).begin(WHERE, Level.EXACTLY_ONCE)
+            KafkaSource(self.servers, topics=[self.topic]).begin(WHERE, Level.EXACTLY_ONCE, 1)
         except TidegateError:
             return False
         return True
@@ -63,12 +63,12 @@ class KafkaReading(SourceReading):
     def __init__(self, source: KafkaSource) -> None:
         self._source = source
         self._reading = source._reading(WHERE)
-        bounds = Bounds.from_text(self._source.begin(WHERE, Level.EXACTLY_ONCE))
+        bounds = Bounds.from_text(self._source.begin(WHERE, Level.EXACTLY_ONCE, 1))
         self._positions = KafkaPositions(self._reading, bounds, lambda: 2)
 
     def begin(self, where: Begins) -> ReadingPlace:
         level = Level.AT_MOST_ONCE if where is Begins.NEWEST else Level.EXACTLY_ONCE
-        return Bounds.from_text(self._source.begin(WHERE, level)).start.to_json()
+        return Bounds.from_text(self._source.begin(WHERE, level, 1)).start.to_json()
 
     def end(self, start: ReadingPlace) -> ReadingPlace:
         return json.loads(json.dumps(self._positions.after(start)))

@@ -22,6 +22,7 @@ LOCKS = ("lease", "locks")
 CHECKPOINTS = "checkpoints"
 RESTORES = "restores"
 GENERATIONS = "generation"
+CHANNELS = "channels"
 MANIFEST = "_metadata.json"
 
 _GENERATION = re.compile(r"g([1-9][0-9]*)")
@@ -49,6 +50,11 @@ def query_names(job_folder: Folder) -> list[str]:
 def generation_folder(query_folder: Folder, number: int) -> Folder:
     """The folder of a generation of a query."""
     return query_folder / f"g{number}"
+
+
+def generation_number(folder: Folder) -> int:
+    """The number of the generation whose folder this is."""
+    return int(folder.name.removeprefix("g"))
 
 
 def generations(query_folder: Folder) -> list[int]:

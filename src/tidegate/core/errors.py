@@ -46,6 +46,7 @@ class Code(Enum):
     JOB_EMPTY = ("TG-JOB-EMPTY", Remedy.PROGRAM, "the job has no query, or a query has no sink")
     QUERY_NOT_STREAMING = ("TG-QUERY-NOT-STREAMING", Remedy.PROGRAM, "the DataFrame of a query is not streaming")
     SOURCE_UNKNOWN = ("TG-SOURCE-UNKNOWN", Remedy.PROGRAM, "a query reads a stream that is no source of the job")
+    CHANNEL_UNWRITTEN = ("TG-CHANNEL-UNWRITTEN", Remedy.PROGRAM, "a channel is read that no query has written so far")
     SOURCE_NOT_REPLAYABLE = (
         "TG-SOURCE-NOT-REPLAYABLE",
         Remedy.PROGRAM,
@@ -310,6 +311,7 @@ class Code(Enum):
     LEDGER_AMBIGUOUS = ("TG-LEDGER-AMBIGUOUS", Remedy.DECIDE, "two prepared records match a decided epoch")
     OFFSETS_BACKWARDS = ("TG-OFFSETS-BACKWARDS", Remedy.DECIDE, "a source does not resume where the last epoch ended")
     INGEST_LOST = ("TG-INGEST-LOST", Remedy.DECIDE, "the ingest log of a source lacks lines that the checkpoint needs")
+    CHANNEL_LOST = ("TG-CHANNEL-LOST", Remedy.DECIDE, "a channel lacks rows that a query has not read yet")
     FILE_LOST = ("TG-FILE-LOST", Remedy.DECIDE, "a file that an epoch has to read is gone")
     FILE_CHANGED = ("TG-FILE-CHANGED", Remedy.DECIDE, "a file has changed since an epoch took it, or while it was read")
     KAFKA_TOPIC_RECREATED = (

@@ -40,6 +40,17 @@ def only_native(expected: str, found: str, where: str) -> TidegateError:
     )
 
 
+def of_channels(where: str) -> TidegateError:
+    """A job whose queries are joined by channels: no savepoint holds one consistent cut across them yet."""
+    return TidegateError(
+        Code.SAVEPOINT_REFUSED,
+        expected="a job without channels",
+        found="one whose queries are joined by channels: the newest epochs of two queries are no consistent cut",
+        where=where,
+        next_step="continue from the job's own checkpoint; or write a topic between two jobs, each with savepoints",
+    )
+
+
 def not_at_its_end(expected: str, found: str, where: str, next_step: str = "") -> TidegateError:
     """A job that has ended in a way that allows no savepoint of its end. `next_step`: empty for a start of the job."""
     finish = "start the job, which finishes the decided epochs; then repeat the request with the same id"

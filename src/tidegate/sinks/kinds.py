@@ -15,6 +15,7 @@ _KINDS: Final = Kinds(
     "tidegate.sinks",
     "sink",
     {
+        "channel": "tidegate.channels.sink:ChannelSink",
         "files": "tidegate.sinks.files.sink:FileSink",
         "kafka": "tidegate.sinks.kafka.sink:KafkaSink",
         "sqlite": "tidegate.sinks.sqlite.sink:SQLiteSink",

@@ -149,7 +149,7 @@ class EpochThread:
             journal_folder=str(self._journal_folder),
             sinks=tuple(
                 SinkTask(
-                    self._projection.channel_of[uid],
+                    self._projection.column_of[uid],
                     self._plan.query.sink(uid),
                     sink.in_epoch(effect.finished_through),
                     takes_dead=uid == self._plan.query.dead_letters,

@@ -9,6 +9,8 @@ from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.channels.sink import ChannelSink
+from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.core.errors import Code
 from tidegate.core.fingerprints import NOTHING_ALLOWED
 from tidegate.core.levels import Level
@@ -19,6 +21,7 @@ from tidegate.settings.found import load_settings
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sources.base import RowSource
 from tidegate.spark.app_checking import check_only, only_checks
+from tidegate.spark.channels import declared_channel
 from tidegate.spark.declared import (
     DeclaredQuery,
     QueryArguments,
@@ -90,7 +93,19 @@ class Job:
             start_moves("a session")
         return self._session
 
-    def source(self, uid: str, source: StreamLoader | RowSource | DataFrame, *, durable: bool = False) -> DataFrame:
+    def channel(self, uid: str) -> ChannelSink:
+        """A channel: rows that one query of the job writes, and other queries of the job read, without a broker.
+
+        Give it to exactly one query as a sink: `job.query(..., sinks=[channel])`. Then read it as a source, in any
+        number of queries: `job.source("...", channel)`. `uid` is that of the sink. The rows of an epoch appear
+        together, when the epoch is committed. They are in the job's folder until every reader has passed them.
+        """
+        checked_uid(uid, f"job {self.name}, channel {uid}", self._uids | self._operators)
+        return ChannelSink(uid, self._folder / CHANNELS / uid)
+
+    def source(
+        self, uid: str, source: StreamLoader | RowSource | DataFrame | ChannelSink, *, durable: bool = False
+    ) -> DataFrame:
         """An ordinary streaming DataFrame. `uid` is unique in the job; a checkpoint stores positions under it.
 
         `durable=True` is for a source that cannot be read again: its rows are kept in an ingest log in the job's
@@ -99,9 +114,10 @@ class Job:
         where = f"job {self.name}, source {uid}"
         checked_uid(uid, where, self._uids | self._operators)
         level, through = self.settings.checkpointing_mode, Through.LOG if durable else Through.SOURCE
-        folder = Folder.of(self.settings.checkpointing_dir) / self.name
+        folder = self._folder
         remembered = partial(recall, uid=uid, folder=folder)
-        declare = partial(declare_source, uid, source, self.spark, where, level, through, folder, remembered)
+        given = declared_channel(source, self._queries, where) if isinstance(source, ChannelSink) else source
+        declare = partial(declare_source, uid, given, self.spark, where, level, through, folder, remembered)
         declared = declare()
         self._asked.append(partial(source_again, where, declare, declared))
         self._sources().add(uid, declared.rows, where)
@@ -208,6 +224,10 @@ class Job:
             asked=tuple(self._asked),
             fingerprints=self._fingerprints,
         )
+
+    @property
+    def _folder(self) -> Folder:
+        return Folder.of(self.settings.checkpointing_dir) / self.name
 
     def _sources(self) -> SourceRegistry:
         if self._registry is None:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
+from tidegate.channels.sink import ChannelSink
 from tidegate.core.fingerprints import Allowed
 from tidegate.core.records import JobRecord, OperatorFingerprint
 from tidegate.settings.config import Settings
+from tidegate.spark.channels import writers_of
 from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.listeners import Listener
 from tidegate.spark.old_declaration import Again
@@ -51,6 +53,14 @@ class DeclaredJob:
     @property
     def folder(self) -> Folder:
         return Folder.of(self.settings.checkpointing_dir) / self.name
+
+    @property
+    def has_channels(self) -> bool:
+        return any(isinstance(sink, ChannelSink) for query in self.queries for sink in query.sinks)
+
+    def written_for(self, query: DeclaredQuery) -> frozenset[str]:
+        """The queries that write the channels which this query reads."""
+        return writers_of([self.inputs[uid].positioned for uid in query.sources], self.queries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

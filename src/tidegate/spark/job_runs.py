@@ -73,20 +73,24 @@ class RunRules:
     lost_lease: Callable[[], TidegateError | None] = lambda: None
 
     @property
+    def is_bounded(self) -> bool:
+        """True if the job ends when it has processed the existing input."""
+        return self.until is Until.CAUGHT_UP
+
+    @property
     def due(self) -> DueEpoch:
         """A bounded job may end without the due epoch without rows."""
-        left = self.until is Until.CAUGHT_UP and not self.runs_due_epoch
-        return DueEpoch.LEFT if left else DueEpoch.RUNS
+        return DueEpoch.LEFT if self.is_bounded and not self.runs_due_epoch else DueEpoch.RUNS
 
     @property
     def runs_again_when_caught_up(self) -> bool:
         """True if a bounded job runs the due epoch without rows before it ends."""
-        return self.until is Until.CAUGHT_UP and self.runs_due_epoch
+        return self.is_bounded and self.runs_due_epoch
 
     @property
     def trigger(self) -> dict[str, Any]:
         """Spark's trigger; an interval of 0 is no pause."""
-        if self.until is Until.CAUGHT_UP:
+        if self.is_bounded:
             return {"availableNow": True}
         return {"processingTime": f"{int(self.interval_seconds * 1000)} milliseconds"}
 
@@ -111,6 +115,8 @@ class JobRuns:
         self._draining = draining
         self._tell = tell
         self._waiting: list[WaitingQuery] = []
+        self._behind: list[QueryRun] = []
+        """In a bounded job: recovered runs that are started when the queries have ended whose channels they read."""
         self._failed: QueryRun | None = None
         self.figures = JobFigures(plan.query.uid for plan in plans)
         self._tolerances = {
@@ -129,8 +135,10 @@ class JobRuns:
             run.sweep()
             run.open()
         try:
-            for run in [] if self._draining.goes_on else self.now:
-                self._start_run(run)
+            if not self._draining.goes_on:
+                self._behind = [run for run in self.now if self._rules.is_bounded and run.plan.reads_from]
+                for run in self._not_behind():
+                    self._start_run(run)
             started()
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             self.end_all(self.now, [error])
@@ -139,21 +147,22 @@ class JobRuns:
         """Wait until every query has ended for good, or the end of the job is requested; then end all. Calls `look`
         regularly. Raises the error that ended the job.
         """
-        alive = list(self.now)
+        alive = self._not_behind()
         errors: list[BaseException] = []
         try:
-            while (alive or self._waiting) and not self._asked.await_asked(self._look_seconds()):
+            while (alive or self._waiting or self._behind) and not self._asked.await_asked(self._look_seconds()):
                 for run in [each for each in alive if each.threads.has_come_to_rest()]:
                     alive.remove(run)
                     if self._goes_on_after(run):
                         self._waiting.append(WaitingQuery(run, restart_at=time.monotonic()))
                 self._start_again(alive)
+                self._start_behind(alive)
                 look()
             if self._asked.ending is EndMode.DRAIN:
                 self._draining.begin()
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             errors.append(error)
-        self.end_all([*alive, *self._recovered(errors)], errors)
+        self.end_all([*alive, *self._behind, *self._recovered(errors)], errors)
 
     def keep_time(self) -> None:
         """Cut off overdue epochs of all queries, also while the watching thread waits for the sink of another query."""
@@ -247,6 +256,17 @@ class JobRuns:
                 self._end_failed_start(run, error)
             else:
                 alive.append(run)
+
+    def _start_behind(self, alive: list[QueryRun]) -> None:
+        """Start the runs whose channels are written to their end. A run that fails in its start ends the job."""
+        unfinished = {run.plan.query.uid for run in [*alive, *self._behind, *(each.ended for each in self._waiting)]}
+        for run in [each for each in self._behind if not each.plan.reads_from & unfinished]:
+            self._behind.remove(run)
+            alive.append(run)
+            self._start_run(run)
+
+    def _not_behind(self) -> list[QueryRun]:
+        return [run for run in self.now if run not in self._behind]
 
     def _look_seconds(self) -> float:
         """Until the next look at the queries: no longer than the pause of one that waits."""

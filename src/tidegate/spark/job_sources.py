@@ -8,6 +8,7 @@ from functools import cache, partial
 
 from pyspark.sql import DataFrame
 
+from tidegate.checkpoints.job_layout import generation_number
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.ledger import START, position_of
 from tidegate.savepoints.ingest_join import JoinedLog, demand_no_line_given_up
@@ -104,7 +105,8 @@ class JobSources:
         for uid in own:
             if uid not in self._begins:
                 where = f"job {job.name}, source {uid}"
-                self._begins[uid] = self._opened[uid].begin(where, job.settings.checkpointing_mode)
+                mode, generation = job.settings.checkpointing_mode, generation_number(folder)
+                self._begins[uid] = self._opened[uid].begin(where, mode, generation)
                 start_moves(f"source {uid}, looked at")
         return {uid: self._begins[uid] for uid in own}
 

@@ -72,6 +72,7 @@ def _plan(
         min_pause_seconds=settings.checkpointing_min_pause,
         again_here=mode is not Level.AT_MOST_ONCE and settings.state_backend is Backend.ROCKSDB,
         dead_letters=declared.dead_letters,
+        reads_from=job.written_for(declared),
     )
 
 

@@ -21,37 +21,37 @@ from tidegate.spark.row_types import duplicates, violations
 
 
 class Projection:
-    """The channels of a query: one struct column for each distinct (`select`, `where`) of its sinks."""
+    """The rows of a query for its sinks: one struct column for each distinct (`select`, `where`) of its sinks."""
 
     def __init__(
         self, sinks: Mapping[str, TwoPhaseSink], fed_by_tasks: str | None = None, *, unparsed: bool = False
     ) -> None:
-        """`sinks` by uid. `fed_by_tasks`: the uid of the sink whose rows the tasks make. It has no channel, unless
+        """`sinks` by uid. `fed_by_tasks`: the uid of the sink whose rows the tasks make. It has no column, unless
         there are texts that are `unparsed`.
         """
         self._unparsed = unparsed
-        self._channels: list[TwoPhaseSink] = []
+        self._different: list[TwoPhaseSink] = []
         self._columns: list[Column] | None = None
-        self.channel_of: dict[str, int | None] = {}
+        self.column_of: dict[str, int | None] = {}
         for uid, sink in sinks.items():
             if uid == fed_by_tasks:
                 continue
-            plain = next((i for i, other in enumerate(self._channels) if _is_plain(other)), None)
+            plain = next((i for i, other in enumerate(self._different) if _is_plain(other)), None)
             if _is_plain(sink) and plain is not None:
-                self.channel_of[uid] = plain
+                self.column_of[uid] = plain
             else:
-                self.channel_of[uid] = len(self._channels)
-                self._channels.append(sink)
+                self.column_of[uid] = len(self._different)
+                self._different.append(sink)
         if fed_by_tasks is not None:
-            self.channel_of[fed_by_tasks] = len(self._channels) if unparsed else None
+            self.column_of[fed_by_tasks] = len(self._different) if unparsed else None
 
     def apply(self, rows: DataFrame) -> DataFrame:
-        """The rows of an epoch as one struct column for each channel; null if a sink's `where` is not true.
+        """The rows of an epoch as one struct column for each different sink; null if a sink's `where` is not true.
 
         The expressions are made once: they refer to columns by name, and all epochs have the same names.
         """
         if self._columns is None:
-            self._columns = [_channel(rows, sink).alias(f"c{index}") for index, sink in enumerate(self._channels)]
+            self._columns = [_struct(rows, sink).alias(f"c{index}") for index, sink in enumerate(self._different)]
             if self._unparsed:
                 text = F.col(UNPARSED)
                 self._columns = [F.when(text.isNull(), column) for column in self._columns]
@@ -87,7 +87,7 @@ def _is_plain(sink: TwoPhaseSink) -> bool:
     return sink.select is None and sink.where is None
 
 
-def _channel(rows: DataFrame, sink: TwoPhaseSink) -> Column:
+def _struct(rows: DataFrame, sink: TwoPhaseSink) -> Column:
     columns = F.struct(*_columns(rows, sink))
     return columns if sink.where is None else F.when(cast("Column", sink.where), columns)
 

@@ -47,13 +47,13 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SinkTask:
-    """One sink in a task. `channel`: the column of the epoch's rows with the sink's columns.
+    """One sink in a task. `column`: the number of the struct column with its rows in the rows of the epoch.
 
-    `takes_dead`: the sink of dead letters; the task itself makes its rows. Its channel has the texts that did not
+    `takes_dead`: the sink of dead letters; the task itself makes its rows. Its column has the texts that did not
     parse; None if there are none.
     """
 
-    channel: int | None
+    column: int | None
     identity: SinkIdentity
     sink: TwoPhaseSink
     takes_dead: bool = False
@@ -173,9 +173,9 @@ class _SinkWriter:
 
     def write(self, batch: pa.RecordBatch, dead: _AttemptDeadLetters | None) -> None:
         """Take this sink's rows of an epoch's batch. With `dead`, rows that the sink refuses become dead letters."""
-        if self._sink.channel is None:
+        if self._sink.column is None:
             return
-        rows = _rows_of(batch.column(self._sink.channel))
+        rows = _rows_of(batch.column(self._sink.column))
         if dead is not None and self.takes_dead:
             dead.add(self.attempt, rows, unparsed(rows), sink="")
             return
@@ -238,11 +238,11 @@ class _AttemptDeadLetters:
         self.reasons += [f"{f'sink {named!r}, ' if named else ''}{reason_of(each)}" for each in refused[:room]]
 
 
-def _rows_of(channel: pa.Array[Any]) -> pa.RecordBatch:
-    """The rows of one channel: those with a struct that is not null (a sink's `where` makes it null)."""
-    if not isinstance(channel, pa.StructArray):
-        raise TypeError(f"a channel is a struct column, not {channel.type}")
-    kept = channel.filter(pc.is_valid(channel)) if channel.null_count else channel
+def _rows_of(column: pa.Array[Any]) -> pa.RecordBatch:
+    """The rows of one struct column: those with a struct that is not null (a sink's `where` makes it null)."""
+    if not isinstance(column, pa.StructArray):
+        raise TypeError(f"rows for a sink are a struct column, not {column.type}")
+    kept = column.filter(pc.is_valid(column)) if column.null_count else column
     names = [kept.type.field(index).name for index in range(kept.type.num_fields)]
     return pa.RecordBatch.from_arrays(kept.flatten(), names=names)
 

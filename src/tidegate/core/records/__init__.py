@@ -1,10 +1,11 @@
 """The durable records of a query's ledger, of a job and of its savepoints, and the values they are made of.
 
-All other packages import them from here. Each module has one kind of record: `query`, `job`, `savepoint`; the values
-that sinks use are in `transactions`, the bytes in `encoding`.
+All other packages import them from here. Each module has one kind of record: `query`, `job`, `savepoint`, `channel`;
+the values that sinks use are in `transactions`, the bytes in `encoding`.
 """
 
 from tidegate.core.digests import digest_of
+from tidegate.core.records.channel import ChannelEpoch, ChannelRows
 from tidegate.core.records.encoding import FORMAT, KINDS, decode, encode, is_of_kind
 from tidegate.core.records.job import (
     CheckpointRecord,
@@ -64,6 +65,8 @@ __all__ = [
     "NOTHING_FINISHED",
     "Answer",
     "Attempt",
+    "ChannelEpoch",
+    "ChannelRows",
     "CheckpointRecord",
     "Closing",
     "Committable",

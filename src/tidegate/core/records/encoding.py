@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from tidegate.core.json_formats import HeaderLine, RecordFormat, Unreadable
+from tidegate.core.records.channel import ChannelEpoch
 from tidegate.core.records.job import (
     CheckpointRecord,
     Closing,
@@ -56,6 +57,7 @@ KINDS: dict[type[Value], str] = {
     PreparationEnded: "preparation-ended",
     JobEnded: "job-ended",
     CheckpointRecord: "checkpoint",
+    ChannelEpoch: "channel-epoch",
     Closing: "closing",
     Drain: "drain",
     NotedFolder: "noted-folder",

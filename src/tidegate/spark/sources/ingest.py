@@ -103,7 +103,7 @@ class OpenedIngest(OpenedSource, Companion):
         self._feed = source.feed(self._log, ground)
         self._kept = KeptInput(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
 
-    def begin(self, where: str, level: Level) -> str:
+    def begin(self, where: str, level: Level, generation: int) -> str:
         return _text(self._log.end if level is Level.AT_MOST_ONCE else self._log.begin)
 
     def compare(self, where: str, reached: str) -> None:
@@ -148,7 +148,7 @@ class JudgedIngest(OpenedSource):
         self._joined = joined
         self._ground = ground
 
-    def begin(self, where: str, level: Level) -> str:
+    def begin(self, where: str, level: Level, generation: int) -> str:
         return _text(self._joined.begin)
 
     def compare(self, where: str, reached: str) -> None:

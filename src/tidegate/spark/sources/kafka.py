@@ -101,7 +101,7 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
     def opened(self, ground: Ground) -> OpenedSource:
         return self  # it keeps nothing of its own
 
-    def begin(self, where: str, level: Level) -> str:
+    def begin(self, where: str, level: Level, generation: int) -> str:
         reading = self._reading(where)
         start: TopicPlace = "latest" if level is Level.AT_MOST_ONCE else self.start or "earliest"
         return resolve(reading, Topics(self.clients, where), start, self.stop).to_text()

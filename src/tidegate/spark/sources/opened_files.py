@@ -69,7 +69,7 @@ class OpenedFiles(OpenedSource):
         self._cleaning: Cleaning | None = None
         self._behind_the_epochs = ThreadPoolExecutor(1, "tidegate-files")
 
-    def begin(self, where: str, level: Level) -> str:
+    def begin(self, where: str, level: Level, generation: int) -> str:
         self._keeps_no_checkpoints = level is Level.AT_MOST_ONCE
         if self._keeps_no_checkpoints:
             files = self._source.place(self._ground.session, where).files()

@@ -39,7 +39,7 @@ class RowsOfSource(PositionedSource, OpenedSource):
     def opened(self, ground: Ground) -> OpenedSource:
         return self
 
-    def begin(self, where: str, level: Level) -> str:
+    def begin(self, where: str, level: Level, generation: int) -> str:
         begins = self._source.traits.begins
         newest = begins is Begins.NEWEST or level is Level.AT_MOST_ONCE
         return msgspec.json.encode(dict(self._source.newest() if newest else self._source.oldest())).decode()

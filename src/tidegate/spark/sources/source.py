@@ -87,8 +87,8 @@ class OpenedSource(ABC):
     """A source of tidegate's own during one start of its job. The job's locks are held."""
 
     @abstractmethod
-    def begin(self, where: str, level: Level) -> str:
-        """The position where a query without a *start* begins.
+    def begin(self, where: str, level: Level, generation: int) -> str:
+        """The position where a query without a *start* begins. `generation`: the query's.
 
         Asks the external system; the answer is recorded and final.
         """

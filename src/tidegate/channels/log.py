@@ -1,0 +1,272 @@
+"""The log of an embedded channel: the epochs that its writer has published, one record after the other.
+
+    channels/<channel>/epochs/<number>            what the epoch has published: `ChannelEpoch`
+    channels/<channel>/rows/g<generation>/...     the rows of each attempt: a journal for each generation of the writer
+
+An epoch is published by its record, put if absent under the next number. The record is the commit and its evidence in
+one. Two drivers that publish at the same time meet at one number: one of them wins, the other one reads the winner.
+A driver that was paused knows old numbers only. There it meets a record, or it writes below `oldest`, which no reader
+looks at.
+
+The rows of a part are numbered from 0, in the order of epochs, tasks and rows. There is one part for each generation of
+the writer, so that a number never means two rows. A part whose generation was left has its end in each later record.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import ChannelEpoch, ChannelRows, Committable, JournalRef, Position, encode
+from tidegate.disk.side_by_side import side_by_side
+from tidegate.sinks.standing import Entry, Standing, standing_of_epoch, standing_of_one
+from tidegate.storages.journals import open_journal
+from tidegate.storages.opening import open_storage
+from tidegate.storages.recorded import record_in
+from tidegate.storages.schemes import Folder
+
+KEPT_AT_LEAST = 100
+"""So many records stay, because their epochs may be committed once more."""
+
+TRIMMED_TOGETHER = 64
+
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """The rows of one committable, where its task has left them."""
+
+    committable: Committable
+    journal: JournalRef
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRows:
+    """Rows of a channel, in one journal. `skip`: how many of its rows come before them."""
+
+    generation: int
+    part: str
+    begin: int
+    rows: int
+    skip: int
+    journal: JournalRef
+
+
+class ChannelLog:
+    """The log of one channel, in one process. Threads share it."""
+
+    def __init__(self, folder: Folder, kept_at_least: int = KEPT_AT_LEAST) -> None:
+        """`folder`: that of the channel. `kept_at_least`: how many records a trim leaves."""
+        self._folder = folder
+        self._storage = open_storage(folder / "epochs")
+        self._kept_at_least = kept_at_least
+        self._lock = threading.Lock()
+        self._records: tuple[ChannelEpoch, ...] = self._found()
+        """Replaced as a whole, under the lock: a reader needs no lock."""
+        self._needed = self._records[0].number if self._records else 0
+
+    @property
+    def ends(self) -> Mapping[str, int]:
+        """The number of the row after the last one, for each part."""
+        records = self._records
+        return records[-1].ends if records else {}
+
+    def sweep(self) -> None:
+        """Remove what an interrupted trim or a late driver has left below the oldest record that is needed."""
+        records = self._records
+        if records:
+            numbers = (int(name) for name in self._storage.peek_names("") if name.isdigit())
+            self._storage.delete_all([_name(number) for number in numbers if number < records[-1].oldest])
+
+    def entry(self, generation: int, epoch: int) -> Entry | None:
+        """The evidence of an epoch; None if it is not published, or was trimmed."""
+        found = [each for each in reversed(self._records) if (each.generation, each.epoch) == (generation, epoch)]
+        return _entry(found[0]) if found else None
+
+    def newest_epoch(self, generation: int) -> int:
+        """The newest epoch that a generation has published; -1 if there is none. Reads what other processes have
+        published.
+        """
+        with self._lock:
+            self._look_ahead()
+            return max((each.epoch for each in self._records if each.generation == generation), default=-1)
+
+    def position(self, query: str) -> Position | None:
+        """The newest evidence of this writer; None before its first epoch. A channel has one writer."""
+        records = self._records
+        return _entry(records[-1]).position if records and records[-1].query == query else None
+
+    def standing_of_one(self, committable: Committable) -> Standing:
+        """What the log says of one transaction. Reads what other processes have published."""
+        attempt = committable.attempt
+        with self._lock:
+            self._look_ahead()
+            found = self.entry(attempt.sink.generation, attempt.epoch)
+            return standing_of_one(committable, found, self.position(attempt.sink.query))
+
+    def publish(self, staged: Sequence[StagedRows]) -> tuple[Standing, bool]:
+        """Publish the rows of an epoch. Returns its standing behind this call, and True if this call has published it.
+
+        `staged`: all rows of the epoch.
+        """
+        wanted, query = Entry.of([each.committable for each in staged]), staged[0].committable.attempt.sink.query
+        with self._lock:
+            while True:
+                if self._is_of_another_writer(query, wanted.generation):
+                    return Standing.OTHER, False
+                found = self.entry(wanted.generation, wanted.epoch)
+                standing = standing_of_epoch(wanted, found, self.position(query))
+                if standing is not Standing.OPEN:
+                    return standing, False
+                if self._put(self._next(wanted, query, staged)):
+                    return Standing.SAME, True
+                self._look_ahead()
+
+    def between(self, begin: Mapping[str, int], end: Mapping[str, int], where: str) -> list[PublishedRows]:
+        """The rows between two positions, in the order of their numbers.
+
+        Raises CHANNEL_LOST if a row is not there any more.
+        """
+        found: list[PublishedRows] = []
+        for part, to in end.items():
+            at = begin.get(part, 0)
+            for record in self._records:
+                for rows in record.rows:
+                    if rows.part == part and rows.begin <= at < to and at < rows.begin + rows.journal.rows:
+                        count = min(to, rows.begin + rows.journal.rows) - at
+                        found.append(PublishedRows(record.generation, part, at, count, at - rows.begin, rows.journal))
+                        at += count
+            if at < to:
+                raise self._lost(f"rows {at} to {to} of part {part}", where)
+        return found
+
+    def is_worth_a_trim(self, before: Mapping[str, int]) -> bool:
+        """True if enough records have gathered that `trim` would remove."""
+        return self._unneeded(before) >= TRIMMED_TOGETHER
+
+    def trim(self, before: Mapping[str, int]) -> None:
+        """Rows before this position are needed no more, and those of parts that are not in it. They go behind the next
+        published epoch.
+        """
+        with self._lock:
+            self._needed = max(self._needed, self._records[self._unneeded(before)].number)
+
+    def _unneeded(self, before: Mapping[str, int]) -> int:
+        """How many records at the begin have no row that is needed."""
+
+        def is_needed(record: ChannelEpoch) -> bool:
+            return any(rows.begin + rows.journal.rows > before.get(rows.part, math.inf) for rows in record.rows)
+
+        records = self._records[: -self._kept_at_least]
+        return next((number for number, each in enumerate(records) if is_needed(each)), len(records))
+
+    # --- records -------------------------------------------------------------------------------------------
+
+    def _found(self) -> tuple[ChannelEpoch, ...]:
+        numbers = sorted(int(name) for name in self._storage.list("") if name.isdigit())
+        if not numbers:
+            return ()
+        newest = self._demanded(numbers[-1])
+        older = [number for number in numbers if newest.oldest <= number < newest.number]
+        return (*side_by_side(self._demanded, older), newest)
+
+    def _look_ahead(self) -> None:
+        """Read what other processes have published behind the newest known record."""
+        records = list(self._records)
+        while (found := record_in(self._storage, ChannelEpoch, _name(_behind(records)))) is not None:
+            records.append(found)
+        self._records = tuple(each for each in records if each.number >= records[-1].oldest) if records else ()
+
+    def _is_of_another_writer(self, query: str, generation: int) -> bool:
+        """True if another query writes the channel in this generation. A new generation may have another writer."""
+        records = self._records
+        return bool(records) and records[-1].query != query and records[-1].generation >= generation
+
+    def _next(self, wanted: Entry, query: str, staged: Sequence[StagedRows]) -> ChannelEpoch:
+        records = self._records
+        part = part_of(wanted.generation)
+        ends = dict(self.ends)
+        rows: list[ChannelRows] = []
+        for each in sorted(staged, key=lambda each: each.committable.attempt.task):
+            rows.append(ChannelRows(part=part, begin=ends.get(part, 0), journal=each.journal))
+            ends[part] = ends.get(part, 0) + each.journal.rows
+        return ChannelEpoch(
+            number=_behind(records),
+            oldest=self._needed,
+            job_id=wanted.job_id,
+            query=query,
+            generation=wanted.generation,
+            epoch=wanted.epoch,
+            digest=wanted.digest,
+            committables=wanted.committables,
+            rows=tuple(rows),
+            ends=ends,
+        )
+
+    def _put(self, record: ChannelEpoch) -> bool:
+        """Publish a record. False if there is another one of this number. Then what is not needed any more goes."""
+        if not self._storage.put_if_absent(_name(record.number), encode(record)):
+            return False
+        gone = [each for each in self._records if each.number < record.oldest]
+        self._records = (*self._records[len(gone) :], record)
+        if gone:
+            self._remove(gone)
+        return True
+
+    def _remove(self, gone: Sequence[ChannelEpoch]) -> None:
+        """First the records, then the rows: a record never names rows that are gone, also after a power loss."""
+        self._storage.delete_all([_name(each.number) for each in gone])
+        self._storage.settle("")
+        for each in gone:
+            if each.rows:
+                open_journal(rows_folder(self._folder, each.generation)).delete_epoch(
+                    each.epoch, [rows.journal.name for rows in each.rows]
+                )
+
+    def _demanded(self, number: int) -> ChannelEpoch:
+        found = record_in(self._storage, ChannelEpoch, _name(number))
+        if found is None:
+            raise self._lost(f"record {number}", self._folder.name)
+        return found
+
+    def _lost(self, what: str, where: str) -> TidegateError:
+        return TidegateError(
+            Code.CHANNEL_LOST,
+            expected=f"{what} of the channel",
+            found="they are not there",
+            where=f"{where}, {self._folder}",
+            next_step="put the folder back from a copy, or go back to a savepoint (tidegate run -s PATH APP)",
+        )
+
+
+def part_of(generation: int) -> str:
+    """The part that a generation of the writer fills."""
+    return f"{generation}.0"
+
+
+def rows_folder(channel: Folder, generation: int) -> Folder:
+    """The folder of the rows that a generation of the writer has left, published or not."""
+    return channel / "rows" / f"g{generation}"
+
+
+def _behind(records: Sequence[ChannelEpoch]) -> int:
+    """The number of the record behind these."""
+    return records[-1].number + 1 if records else 0
+
+
+def _name(number: int) -> str:
+    return f"{number:0{_DIGITS}}"
+
+
+def _entry(record: ChannelEpoch) -> Entry:
+    return Entry(
+        job_id=record.job_id,
+        generation=record.generation,
+        epoch=record.epoch,
+        digest=record.digest,
+        committables=record.committables,
+    )

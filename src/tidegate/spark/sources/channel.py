@@ -1,0 +1,223 @@
+"""The stream of an embedded channel: its positions are found on the driver, its rows are read in the tasks."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from tidegate.channels.log import ChannelLog, PublishedRows
+from tidegate.channels.reading import ChannelPosition, ChannelRowsOfTask, begin_of, least, shared_by_tasks
+from tidegate.channels.sink import ChannelSink
+from tidegate.checkpoints.job_layout import retained_numbers
+from tidegate.checkpoints.retained import read_retained
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
+from tidegate.core.levels import Level
+from tidegate.core.records import DoneEpoch
+from tidegate.core.spark_log import parse_offsets
+from tidegate.sources.base import goes_back
+from tidegate.sources.refusals import other_source
+from tidegate.spark.arrow_schema import arrow_schema
+from tidegate.spark.sources.python_stream import Place, StreamPositions, python_stream
+from tidegate.spark.sources.refusals import outside_a_job
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse
+from tidegate.spark.telling import WORD, told_by_source
+from tidegate.storages.schemes import Folder
+
+_LOG = logging.getLogger("tidegate")
+_EPOCHS_TO_SPARE = 2
+
+
+class ChannelSource(PositionedSource):
+    """What is read of a channel. `sink`: its writing end in this process. `schema`: the columns of its rows."""
+
+    def __init__(self, sink: ChannelSink, schema: StructType) -> None:
+        self.sink = sink
+        self.schema = schema
+
+    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
+        return self.stream(session, where, None)
+
+    def opened(self, ground: Ground) -> OpenedSource:
+        return OpenedChannel(self, ground)
+
+    def stream(self, session: SparkSession, where: str, begin: ChannelPosition | None) -> DataFrame:
+        """The rows from a position on. None: outside of a query."""
+        context = session.sparkContext
+
+        def cores() -> int:
+            return context.defaultParallelism  # asked for each epoch: executors come and go
+
+        positions = partial(ChannelPositions, lambda: self.sink.log, where, begin, cores)
+        rows = ChannelRowsOfTask(self.sink.folder, arrow_schema(self.schema), where)
+        return python_stream(session, "tidegate-channel", self.schema, positions, _Told(rows, WORD))
+
+
+class OpenedChannel(OpenedSource):
+    """The reading of a channel during one start of its job."""
+
+    def __init__(self, source: ChannelSource, ground: Ground) -> None:
+        self._source = source
+        self._ground = ground
+        self._done = DonePositions(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
+
+    def begin(self, where: str, level: Level, generation: int) -> str:
+        return msgspec.json.encode(begin_of(generation)).decode()
+
+    def compare(self, where: str, reached: str) -> None:
+        """What a checkpoint has read of a channel must be in the channel."""
+        read = {part: at for part, at in position_of(reached, where).items() if at}
+        back = goes_back(read, self._source.sink.log.ends)
+        if back:
+            raise _behind(back, where)
+
+    def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
+        return self._source.stream(session, use.where, position_of(use.position, use.where))
+
+    def monitor(self, name: str) -> Monitor:
+        job, uid = self._ground.folder.parent.parent, self._ground.folder.name
+        return ChannelMonitor(name, self._done, lambda: self._source.sink.log, partial(retained_positions, job, uid))
+
+
+class DonePositions:
+    """The ends of the newest done epochs of every reader. Rows before all of them are not needed any more.
+
+    For each reader counting begins at the start: until it has done enough epochs in this run, no row is removed.
+    """
+
+    def __init__(self, readers: frozenset[str], epochs: int) -> None:
+        self._ends = {reader: deque[ChannelPosition](maxlen=epochs) for reader in readers}
+        self._epochs = epochs
+        self._lock = Lock()
+
+    def done(self, reader: str, end: ChannelPosition) -> ChannelPosition | None:
+        """Record the end of a reader's epoch. Returns the position that all readers have passed; None if it is not
+        known.
+        """
+        with self._lock:
+            self._ends[reader].append(end)
+            if any(len(ends) < self._epochs for ends in self._ends.values()):
+                return None
+            return least([ends[0] for ends in self._ends.values()])
+
+
+class ChannelMonitor:
+    """Lets go of the rows that every reader has passed, and counts those that this reader has not."""
+
+    def __init__(
+        self,
+        reader: str,
+        done: DonePositions,
+        log: Callable[[], ChannelLog],
+        retained: Callable[[], Sequence[ChannelPosition]],
+    ) -> None:
+        """`retained`: returns the positions in the job's retained checkpoints."""
+        self._reader = reader
+        self._done = done
+        self._log = log
+        self._retained = retained
+        self._newest: ChannelPosition | None = None
+
+    def tell(self, position: str) -> None:
+        self._newest = parsed(position, dict[str, int])
+        passed, log = self._done.done(self._reader, self._newest), self._log()
+        if passed is not None and log.is_worth_a_trim(passed):
+            try:
+                log.trim(least([passed, *self._retained()]))
+            except TidegateError as error:
+                _LOG.warning("channel %s: no rows were removed (%s)", self._reader, error)
+
+    def behind(self) -> int | None:
+        newest = self._newest
+        if newest is None:
+            return None
+        return sum(max(0, end - newest.get(part, 0)) for part, end in self._log().ends.items())
+
+    def close(self) -> None:
+        """Does nothing: the log is closed with the job."""
+
+
+class ChannelPositions(StreamPositions):
+    """The positions of a channel for one query. `begin`: where the query begins; None outside of a query."""
+
+    def __init__(
+        self, log: Callable[[], ChannelLog], where: str, begin: ChannelPosition | None, cores: Callable[[], int]
+    ) -> None:
+        """Raises SOURCE_OPTION for a query that is not of a job. `cores`: the number of tasks that run at once."""
+        if begin is None:
+            raise outside_a_job(where)
+        self._log = log
+        self._where = where
+        self._begin = begin
+        self._cores = cores
+        self._last: ChannelPosition | None = None
+
+    def first(self) -> Place:
+        return self._begin
+
+    def catch_up(self) -> None:
+        self._last = dict(self._log().ends)
+
+    def after(self, start: Place) -> Place:
+        ends = self._log().ends if self._last is None else self._last
+        found = {part: max(ends.get(part, 0), at) for part, at in start.items()}
+        newer = {part: at for part, at in ends.items() if _generation(part) > max(map(_generation, start))}
+        return {**found, **newer}
+
+    def parts(self, start: Place, end: Place) -> Sequence[tuple[PublishedRows, ...]]:
+        return shared_by_tasks(self._log().between(start, end, self._where), self._cores())
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """An error in a task reaches the driver with all its parts. `word`: the random word of the driver's mark."""
+
+    rows: ChannelRowsOfTask
+    word: str
+
+    def __call__(self, wanted: Sequence[PublishedRows]) -> Iterator[pa.RecordBatch]:
+        with told_by_source(self.word):
+            yield from self.rows(wanted)
+
+
+def retained_positions(job: Folder, source: str) -> list[ChannelPosition]:
+    """The position of a source in each retained checkpoint of the job."""
+    records = [read_retained(job, number) for number in retained_numbers(job)]
+    ends = [done for record in records if record is not None for done in record.queries if source in done.sources]
+    return [parsed(text, dict[str, int]) for done in ends if (text := _end_of(done, source)) is not None]
+
+
+def _end_of(done: DoneEpoch, source: str) -> str | None:
+    offsets = parse_offsets(done.offsets)
+    return None if offsets is None else dict(zip(done.sources, offsets.positions, strict=False)).get(source)
+
+
+def position_of(position: str, where: str) -> ChannelPosition:
+    """The position in a text of *start*. Raises SOURCES_CHANGED if another kind of source wrote it."""
+    try:
+        return parsed(position, dict[str, int])
+    except Unreadable:
+        raise other_source("this channel", position, where) from None
+
+
+def _generation(part: str) -> int:
+    return int(part.partition(".")[0])
+
+
+def _behind(back: str, where: str) -> TidegateError:
+    return TidegateError(
+        Code.OFFSETS_BACKWARDS,
+        expected="a channel that still has what was read of it",
+        found=f"an older one: {back}",
+        where=where,
+        next_step="put the job's folder back as it was; or start under another job name or checkpointing.dir",
+    )

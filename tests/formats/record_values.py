@@ -7,6 +7,8 @@ from pathlib import Path
 from tidegate.core.records import (
     KINDS,
     Attempt,
+    ChannelEpoch,
+    ChannelRows,
     CheckpointRecord,
     Closing,
     Committable,
@@ -117,6 +119,26 @@ RECORDS = (
                 progress={"counts-table": SinkProgress(epoch=40, digest="5d" * 32)},
             ),
         ),
+    ),
+    ChannelEpoch(
+        number=41,
+        oldest=3,
+        job_id="0f1e2d3c",
+        query="counts",
+        generation=2,
+        epoch=44,
+        digest="cafe",
+        committables=("beef",),
+        rows=(
+            ChannelRows(
+                part="2.0",
+                begin=100,
+                journal=JournalRef(
+                    name="44/r5-a1b2c3d4-t1-a87.00.arrow", rows=7, size_bytes=512, checksum="sha256:f00d"
+                ),
+            ),
+        ),
+        ends={"1.0": 90, "2.0": 107},
     ),
     Closing(job_id="0f1e2d3c", since="2026-01-02T03:04:05+00:00"),
     SavepointClaim(

@@ -95,6 +95,18 @@ class ChannelLog:
             self._look_ahead()
             return max((each.epoch for each in self._records if each.generation == generation), default=-1)
 
+    def begin(self, generation: int) -> Mapping[str, int]:
+        """Where the rows of this generation begin that are there: older ones were removed behind all readers."""
+        part = part_of(generation)
+        found = (rows.begin for record in self._records for rows in record.rows if rows.part == part)
+        return {part: next(found, self.ends.get(part, 0))}
+
+    def other_writer(self, query: str, generation: int) -> str | None:
+        """The query that writes the channel, if it is another one. A new generation may have another writer."""
+        records = self._records
+        is_other = bool(records) and records[-1].query != query and records[-1].generation >= generation
+        return records[-1].query if is_other else None
+
     def position(self, query: str) -> Position | None:
         """The newest evidence of this writer; None before its first epoch. A channel has one writer."""
         records = self._records
@@ -116,7 +128,7 @@ class ChannelLog:
         wanted, query = Entry.of([each.committable for each in staged]), staged[0].committable.attempt.sink.query
         with self._lock:
             while True:
-                if self._is_of_another_writer(query, wanted.generation):
+                if self.other_writer(query, wanted.generation) is not None:
                     return Standing.OTHER, False
                 found = self.entry(wanted.generation, wanted.epoch)
                 standing = standing_of_epoch(wanted, found, self.position(query))
@@ -167,24 +179,30 @@ class ChannelLog:
     # --- records -------------------------------------------------------------------------------------------
 
     def _found(self) -> tuple[ChannelEpoch, ...]:
-        numbers = sorted(int(name) for name in self._storage.list("") if name.isdigit())
-        if not numbers:
-            return ()
-        newest = self._demanded(numbers[-1])
-        older = [number for number in numbers if newest.oldest <= number < newest.number]
-        return (*side_by_side(self._demanded, older), newest)
+        numbers = self._numbers()
+        while numbers:
+            newest = self._demanded(numbers[-1])
+            older = [number for number in numbers if newest.oldest <= number < newest.number]
+            found = [each for each in side_by_side(self._record, older) if each is not None]
+            if len(found) == len(older):
+                return (*found, newest)
+            before, numbers = numbers, self._numbers()
+            if numbers[-1:] == before[-1:]:  # else a driver has published meanwhile, and removed older ones
+                raise self._lost("a record", self._folder.name)
+        return ()
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(name) for name in self._storage.list("") if name.isdigit())
+
+    def _record(self, number: int) -> ChannelEpoch | None:
+        return record_in(self._storage, ChannelEpoch, _name(number))
 
     def _look_ahead(self) -> None:
         """Read what other processes have published behind the newest known record."""
         records = list(self._records)
-        while (found := record_in(self._storage, ChannelEpoch, _name(_behind(records)))) is not None:
+        while (found := self._record(_behind(records))) is not None:
             records.append(found)
         self._records = tuple(each for each in records if each.number >= records[-1].oldest) if records else ()
-
-    def _is_of_another_writer(self, query: str, generation: int) -> bool:
-        """True if another query writes the channel in this generation. A new generation may have another writer."""
-        records = self._records
-        return bool(records) and records[-1].query != query and records[-1].generation >= generation
 
     def _next(self, wanted: Entry, query: str, staged: Sequence[StagedRows]) -> ChannelEpoch:
         records = self._records
@@ -221,14 +239,12 @@ class ChannelLog:
         """First the records, then the rows: a record never names rows that are gone, also after a power loss."""
         self._storage.delete_all([_name(each.number) for each in gone])
         self._storage.settle("")
-        for each in gone:
-            if each.rows:
-                open_journal(rows_folder(self._folder, each.generation)).delete_epoch(
-                    each.epoch, [rows.journal.name for rows in each.rows]
-                )
+        newest = {each.generation: each.epoch for each in gone}  # a generation publishes its epochs in their order
+        for generation, epoch in newest.items():  # with what a killed driver, or an attempt that lost, has left there
+            open_journal(rows_folder(self._folder, generation)).delete_through(epoch)
 
     def _demanded(self, number: int) -> ChannelEpoch:
-        found = record_in(self._storage, ChannelEpoch, _name(number))
+        found = self._record(number)
         if found is None:
             raise self._lost(f"record {number}", self._folder.name)
         return found
@@ -246,6 +262,11 @@ class ChannelLog:
 def part_of(generation: int) -> str:
     """The part that a generation of the writer fills."""
     return f"{generation}.0"
+
+
+def generation_of(part: str) -> int:
+    """The generation of the writer that fills this part."""
+    return int(part.partition(".")[0])
 
 
 def rows_folder(channel: Folder, generation: int) -> Folder:

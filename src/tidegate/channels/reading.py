@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import pyarrow as pa
 
-from tidegate.channels.log import PublishedRows, part_of, rows_folder
+from tidegate.channels.log import PublishedRows, generation_of, rows_folder
 from tidegate.sources.logged import with_schema
 from tidegate.storages.journals import open_journal
 from tidegate.storages.schemes import Folder
@@ -16,15 +18,50 @@ ChannelPosition = Mapping[str, int]
 """For each part of a channel, the number of the next row."""
 
 
+def is_behind(position: ChannelPosition, part: str) -> bool:
+    """True if a reader at this position still has to read a part: it is in it, or newer than all that are in it."""
+    return part in position or generation_of(part) > max(map(generation_of, position))
+
+
 def least(positions: Sequence[ChannelPosition]) -> ChannelPosition:
-    """For each part, the least number in any of the positions."""
+    """For each part, the number of the first row that is needed behind any of the positions."""
     parts = {part for each in positions for part in each}
-    return {part: min(each[part] for each in positions if part in each) for part in parts}
+    return {part: min(each.get(part, 0) for each in positions if is_behind(each, part)) for part in parts}
 
 
-def begin_of(generation: int) -> ChannelPosition:
-    """Where a query begins that has no checkpoint: at the first row of this generation of the writer."""
-    return {part_of(generation): 0}
+class DonePositions:
+    """The ends of the newest done epochs of every reader of a channel, through whichever of its sources. Rows before
+    all of them are not needed any more.
+
+    For each reader counting begins at the start: until it has done enough epochs in this run, no row is removed.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[str, deque[ChannelPosition]] = {}
+        self._sources: set[str] = set()
+        self._lock = Lock()
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The uids of the sources through which the channel is read."""
+        with self._lock:
+            return frozenset(self._sources)
+
+    def begin(self, source: str, readers: frozenset[str], epochs: int) -> None:
+        """A start opens a source. `readers`: the names of its readers. `epochs`: how many epochs of each count."""
+        with self._lock:
+            self._sources.add(source)
+            self._ends.update({reader: deque[ChannelPosition](maxlen=epochs) for reader in readers})
+
+    def done(self, reader: str, end: ChannelPosition) -> ChannelPosition | None:
+        """Record the end of a reader's epoch. Returns the position that all readers have passed; None if it is not
+        known.
+        """
+        with self._lock:
+            self._ends[reader].append(end)
+            if any(len(ends) != ends.maxlen for ends in self._ends.values()):
+                return None
+            return least([ends[0] for ends in self._ends.values()])
 
 
 def shared_by_tasks(rows: Sequence[PublishedRows], tasks: int) -> list[tuple[PublishedRows, ...]]:

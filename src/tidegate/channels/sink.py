@@ -10,7 +10,8 @@ import msgspec
 import pyarrow as pa
 
 from tidegate.channels.log import ChannelLog, StagedRows, rows_folder
-from tidegate.core.errors import TidegateError
+from tidegate.channels.reading import DonePositions
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import parsed
 from tidegate.core.levels import Level
 from tidegate.core.records import (
@@ -50,6 +51,7 @@ class ChannelSink(TwoPhaseSink):
         super().__init__(uid, delivery=Level.EXACTLY_ONCE.value)
         self.folder = folder
         self._log: ChannelLog | None = None
+        self._passed = DonePositions()
 
     @property
     def log(self) -> ChannelLog:
@@ -58,8 +60,13 @@ class ChannelSink(TwoPhaseSink):
             self._log = ChannelLog(self.folder)
         return self._log
 
+    @property
+    def passed(self) -> DonePositions:
+        """How far the readers are, in this process."""
+        return self._passed
+
     def __getstate__(self) -> dict[str, object]:
-        return {**super().__getstate__(), "_log": None}
+        return {**super().__getstate__(), "_log": None, "_passed": None}
 
     # --- opened without the program --------------------------------------------------------------------------
 
@@ -79,10 +86,12 @@ class ChannelSink(TwoPhaseSink):
     # --- before a query starts -----------------------------------------------------------------------------
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
-        return []
+        """A start reads the log again: another driver may have published since."""
+        self._log = ChannelLog(self.folder)
+        other = self._log.other_writer(plan.identity.query, plan.identity.generation)
+        return [] if other is None else [self._taken(plan.identity, other)]
 
     def open(self, plan: SinkPlan) -> None:
-        """A start reads the log again: another driver may have published since."""
         self._log = ChannelLog(self.folder)
         self._log.sweep()
 
@@ -137,6 +146,15 @@ class ChannelSink(TwoPhaseSink):
 
     def forget(self, identity: SinkIdentity) -> None:
         open_storage(self.folder).clear("")
+
+    def _taken(self, identity: SinkIdentity, other: str) -> TidegateError:
+        return TidegateError(
+            Code.CHANNEL_TAKEN,
+            expected=f"query {other}, which has written the channel in generation {identity.generation} of the job",
+            found=f"query {identity.query}: its readers would get the rows of both",
+            where=f"{identity}, {self.folder}",
+            next_step=f"name the query {other}; or write another channel; or begin anew (tidegate run --fresh)",
+        )
 
     def _flaw(self, staged: StagedRows) -> str:
         """What is wrong with staged rows; empty if they are whole."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 
 import msgspec
 import pyarrow as pa
@@ -15,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidegate.channels.log import ChannelLog, PublishedRows
-from tidegate.channels.reading import ChannelPosition, ChannelRowsOfTask, begin_of, least, shared_by_tasks
+from tidegate.channels.reading import ChannelPosition, ChannelRowsOfTask, is_behind, least, shared_by_tasks
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import read_retained
@@ -68,10 +66,10 @@ class OpenedChannel(OpenedSource):
     def __init__(self, source: ChannelSource, ground: Ground) -> None:
         self._source = source
         self._ground = ground
-        self._done = DonePositions(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
+        source.sink.passed.begin(ground.folder.name, ground.readers, ground.retained + _EPOCHS_TO_SPARE)
 
     def begin(self, where: str, level: Level, generation: int) -> str:
-        return msgspec.json.encode(begin_of(generation)).decode()
+        return msgspec.json.encode(self._source.sink.log.begin(generation)).decode()
 
     def compare(self, where: str, reached: str) -> None:
         """What a checkpoint has read of a channel must be in the channel."""
@@ -84,55 +82,28 @@ class OpenedChannel(OpenedSource):
         return self._source.stream(session, use.where, position_of(use.position, use.where))
 
     def monitor(self, name: str) -> Monitor:
-        job, uid = self._ground.folder.parent.parent, self._ground.folder.name
-        return ChannelMonitor(name, self._done, lambda: self._source.sink.log, partial(retained_positions, job, uid))
-
-
-class DonePositions:
-    """The ends of the newest done epochs of every reader. Rows before all of them are not needed any more.
-
-    For each reader counting begins at the start: until it has done enough epochs in this run, no row is removed.
-    """
-
-    def __init__(self, readers: frozenset[str], epochs: int) -> None:
-        self._ends = {reader: deque[ChannelPosition](maxlen=epochs) for reader in readers}
-        self._epochs = epochs
-        self._lock = Lock()
-
-    def done(self, reader: str, end: ChannelPosition) -> ChannelPosition | None:
-        """Record the end of a reader's epoch. Returns the position that all readers have passed; None if it is not
-        known.
-        """
-        with self._lock:
-            self._ends[reader].append(end)
-            if any(len(ends) < self._epochs for ends in self._ends.values()):
-                return None
-            return least([ends[0] for ends in self._ends.values()])
+        return ChannelMonitor(name, self._source.sink, partial(retained_positions, self._ground.folder.parent.parent))
 
 
 class ChannelMonitor:
     """Lets go of the rows that every reader has passed, and counts those that this reader has not."""
 
     def __init__(
-        self,
-        reader: str,
-        done: DonePositions,
-        log: Callable[[], ChannelLog],
-        retained: Callable[[], Sequence[ChannelPosition]],
+        self, reader: str, sink: ChannelSink, retained: Callable[[frozenset[str]], Sequence[ChannelPosition]]
     ) -> None:
-        """`retained`: returns the positions in the job's retained checkpoints."""
+        """`retained`: returns the positions of sources in the job's retained checkpoints."""
         self._reader = reader
-        self._done = done
-        self._log = log
+        self._sink = sink
         self._retained = retained
         self._newest: ChannelPosition | None = None
 
     def tell(self, position: str) -> None:
         self._newest = parsed(position, dict[str, int])
-        passed, log = self._done.done(self._reader, self._newest), self._log()
+        done, log = self._sink.passed, self._sink.log
+        passed = done.done(self._reader, self._newest)
         if passed is not None and log.is_worth_a_trim(passed):
             try:
-                log.trim(least([passed, *self._retained()]))
+                log.trim(least([passed, *self._retained(done.sources)]))
             except TidegateError as error:
                 _LOG.warning("channel %s: no rows were removed (%s)", self._reader, error)
 
@@ -140,7 +111,8 @@ class ChannelMonitor:
         newest = self._newest
         if newest is None:
             return None
-        return sum(max(0, end - newest.get(part, 0)) for part, end in self._log().ends.items())
+        ends = self._sink.log.ends.items()
+        return sum(max(0, end - newest.get(part, 0)) for part, end in ends if is_behind(newest, part))
 
     def close(self) -> None:
         """Does nothing: the log is closed with the job."""
@@ -170,8 +142,7 @@ class ChannelPositions(StreamPositions):
     def after(self, start: Place) -> Place:
         ends = self._log().ends if self._last is None else self._last
         found = {part: max(ends.get(part, 0), at) for part, at in start.items()}
-        newer = {part: at for part, at in ends.items() if _generation(part) > max(map(_generation, start))}
-        return {**found, **newer}
+        return {**found, **{part: at for part, at in ends.items() if part not in start and is_behind(start, part)}}
 
     def parts(self, start: Place, end: Place) -> Sequence[tuple[PublishedRows, ...]]:
         return shared_by_tasks(self._log().between(start, end, self._where), self._cores())
@@ -189,16 +160,16 @@ class _Told:
             yield from self.rows(wanted)
 
 
-def retained_positions(job: Folder, source: str) -> list[ChannelPosition]:
-    """The position of a source in each retained checkpoint of the job."""
+def retained_positions(job: Folder, sources: frozenset[str]) -> list[ChannelPosition]:
+    """The positions of these sources in each retained checkpoint of the job."""
     records = [read_retained(job, number) for number in retained_numbers(job)]
-    ends = [done for record in records if record is not None for done in record.queries if source in done.sources]
-    return [parsed(text, dict[str, int]) for done in ends if (text := _end_of(done, source)) is not None]
+    ends = [_ends_of(done) for record in records if record is not None for done in record.queries]
+    return [parsed(text, dict[str, int]) for each in ends for uid, text in each if uid in sources and text is not None]
 
 
-def _end_of(done: DoneEpoch, source: str) -> str | None:
+def _ends_of(done: DoneEpoch) -> list[tuple[str, str | None]]:
     offsets = parse_offsets(done.offsets)
-    return None if offsets is None else dict(zip(done.sources, offsets.positions, strict=False)).get(source)
+    return [] if offsets is None else list(zip(done.sources, offsets.positions, strict=False))
 
 
 def position_of(position: str, where: str) -> ChannelPosition:
@@ -207,10 +178,6 @@ def position_of(position: str, where: str) -> ChannelPosition:
         return parsed(position, dict[str, int])
     except Unreadable:
         raise other_source("this channel", position, where) from None
-
-
-def _generation(part: str) -> int:
-    return int(part.partition(".")[0])
 
 
 def _behind(back: str, where: str) -> TidegateError:

@@ -1,0 +1,144 @@
+"""The reading end of a channel on a driver: where a query begins, and which rows are needed no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+from tests.unit.test_channel_log import published, staged
+from tidegate.channels import log as channel_log
+from tidegate.channels.log import ChannelLog
+from tidegate.channels.reading import least
+from tidegate.channels.sink import ChannelSink
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
+from tidegate.sinks.base import SinkPlan
+from tidegate.spark.sources.channel import ChannelPositions, ChannelSource, OpenedChannel
+from tidegate.spark.sources.source import Ground, Monitor
+from tidegate.storages.journals import open_journal
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
+from tidegate.testing.contract import IDENTITY, attempt_of
+from tidegate.testing.contract_parts import SCHEMA
+
+COLUMNS = StructType([StructField("id", LongType())])
+
+
+@pytest.fixture
+def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChannelSink:
+    monkeypatch.setattr(channel_log, "TRIMMED_TOGETHER", 2)
+    monkeypatch.setattr(ChannelLog.__init__, "__defaults__", (2,))
+    return ChannelSink("numbers", Folder.of(tmp_path / "job" / "channels" / "numbers"))
+
+
+def opened(sink: ChannelSink, source: str = "numbers-in", *readers: str) -> OpenedChannel:
+    """A source of this channel, with the queries that read it. No checkpoint is retained."""
+    ground = Ground(
+        session=cast("Any", None),
+        folder=sink.folder.parent.parent / "ingest" / source,
+        where=f"job job, source {source}",
+        readers=frozenset(f"job.{each}.{source}" for each in readers or ("add",)),
+        retained=0,
+        epochs_kept=2,
+        bounded=False,
+        oldest=dict,
+    )
+    found = ChannelSource(sink, COLUMNS).opened(ground)
+    assert isinstance(found, OpenedChannel)
+    return found
+
+
+def told(monitor: Monitor | None, *ends: Mapping[str, int]) -> Monitor:
+    assert monitor is not None
+    for end in ends:
+        monitor.tell(msgspec.json.encode(end).decode())
+    return monitor
+
+
+def plan(query: str, generation: int = 1) -> SinkPlan:
+    return SinkPlan(
+        identity=msgspec.structs.replace(IDENTITY, query=query, generation=generation),
+        schema=SCHEMA,
+        mode="append",
+        local_master=True,
+        read_journal=lambda _reference: [],
+    )
+
+
+def test_rows_stay_that_another_source_of_the_channel_has_not_passed(sink: ChannelSink) -> None:
+    published(sink.log, sink.folder, *range(6))
+    fast, slow = opened(sink, "fast"), opened(sink, "slow")
+    told(fast.monitor("job.add.fast"), *({"1.0": 12} for _ in range(2)))
+    told(slow.monitor("job.add.slow"), {"1.0": 1})
+    published(sink.log, sink.folder, 6)
+    assert len(ChannelLog(sink.folder).between({"1.0": 1}, {"1.0": 12}, "")) == 6
+    told(slow.monitor("job.add.slow"), {"1.0": 12}, {"1.0": 12})
+    published(sink.log, sink.folder, 7)
+    with pytest.raises(TidegateError, match="TG-CHANNEL-LOST"):
+        ChannelLog(sink.folder).between({"1.0": 1}, {"1.0": 12}, "")
+
+
+def test_rows_stay_of_a_part_that_a_reader_has_not_begun() -> None:
+    assert least([{"1.0": 8}, {"1.0": 8, "2.0": 40}]) == {"1.0": 8, "2.0": 0}
+    assert least([{"2.0": 8}, {"1.0": 8, "2.0": 40}]) == {"1.0": 8, "2.0": 8}
+    assert least([{"10.0": 8}, {"9.0": 3}]) == {"9.0": 3, "10.0": 0}
+
+
+def test_each_start_looks_again_at_what_other_drivers_have_published(sink: ChannelSink) -> None:
+    published(sink.log, sink.folder, 0)
+    published(ChannelLog(sink.folder), sink.folder, 1)
+    assert sink.check(plan("by-day")) == []
+    position = sink.position(IDENTITY)
+    assert position is not None
+    assert position.epoch == 1
+    opened(sink).compare("a test", '{"1.0": 4}')
+
+
+def test_another_query_may_write_a_channel_only_in_a_new_generation(sink: ChannelSink) -> None:
+    published(sink.log, sink.folder, 0)
+    assert sink.check(plan("by-day")) == []
+    [refused] = sink.check(plan("by-night"))
+    assert refused.catalogue_entry is Code.CHANNEL_TAKEN
+    assert sink.check(plan("by-night", generation=2)) == []
+
+
+def test_a_reader_that_is_added_later_begins_at_the_oldest_row_that_is_there(sink: ChannelSink) -> None:
+    where, level = "a test", Level.EXACTLY_ONCE
+    assert opened(sink).begin(where, level, 1) == '{"1.0":0}'
+    published(sink.log, sink.folder, *range(6))
+    sink.log.trim({"1.0": 12})
+    published(sink.log, sink.folder, 6)
+    begin = opened(sink).begin(where, level, 1)
+    assert begin == '{"1.0":8}'
+    assert len(sink.log.between(msgspec.json.decode(begin), sink.log.ends, "")) == 3
+    assert opened(sink).begin(where, level, 2) == '{"2.0":0}'
+
+
+def test_rows_of_an_abandoned_generation_are_not_behind(sink: ChannelSink) -> None:
+    published(sink.log, sink.folder, 0, 1)
+    published(sink.log, sink.folder, 0, generation=2)
+    monitor = opened(sink).monitor("job.add.numbers-in")
+    assert told(monitor, {"2.0": 0}).behind() == 2
+    assert told(monitor, {"1.0": 3}).behind() == 3
+
+
+def test_what_an_interrupted_trim_has_left_goes_with_the_next_one(sink: ChannelSink) -> None:
+    published(sink.log, sink.folder, *range(6))
+    open_storage(sink.folder / "epochs").delete_all(["000000000000", "000000000001"])  # then the process was killed
+    log = ChannelLog(sink.folder)
+    log.trim({"1.0": 12})
+    published(log, sink.folder, 6)
+    assert open_journal(sink.folder / "rows" / "g1").epochs() == [4, 5, 6]
+
+
+def test_an_epoch_ends_where_the_channel_ends(sink: ChannelSink) -> None:
+    published(sink.log, sink.folder, 0)
+    positions = ChannelPositions(lambda: sink.log, "", {"1.0": 0}, lambda: 2)
+    positions.catch_up()
+    sink.log.publish([staged(sink.folder, attempt_of(epoch=1))])
+    assert positions.after({"1.0": 0}) == {"1.0": 2}

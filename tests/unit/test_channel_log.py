@@ -52,10 +52,10 @@ def folder(tmp_path: Path) -> Folder:
 def test_rows_have_the_numbers_of_their_publication_and_are_read_by_ranges(folder: Folder) -> None:
     log = ChannelLog(folder)
     published(log, folder, 0, 1, 2)
-    assert log.ends == {"1.0": 6}
-    assert ids(log, folder, {"1.0": 0}, {"1.0": 6}) == [0, 1, 1000, 1001, 2000, 2001]
-    assert ids(log, folder, {"1.0": 1}, {"1.0": 3}) == [1, 1000]
-    assert ids(log, folder, {"1.0": 3}, {"1.0": 3}) == []
+    assert log.ends == {"channel.1.0": 6}
+    assert ids(log, folder, {"channel.1.0": 0}, {"channel.1.0": 6}) == [0, 1, 1000, 1001, 2000, 2001]
+    assert ids(log, folder, {"channel.1.0": 1}, {"channel.1.0": 3}) == [1, 1000]
+    assert ids(log, folder, {"channel.1.0": 3}, {"channel.1.0": 3}) == []
 
 
 def test_rows_of_an_epoch_are_in_the_order_of_its_tasks(folder: Folder) -> None:
@@ -72,7 +72,7 @@ def test_of_two_drivers_that_publish_the_same_epoch_one_wins(folder: Folder) -> 
     rows = staged(folder, attempt_of())
     assert first.publish([rows]) == (Standing.SAME, True)
     assert second.publish([rows]) == (Standing.SAME, False)
-    assert ChannelLog(folder).ends == {"1.0": 2}
+    assert ChannelLog(folder).ends == {"channel.1.0": 2}
 
 
 def test_a_paused_driver_finds_that_its_epoch_was_published_and_that_others_came_behind_it(folder: Folder) -> None:
@@ -100,21 +100,21 @@ def test_a_driver_of_an_older_generation_publishes_nothing_more(folder: Folder) 
     published(successor, folder, 0, generation=2)
     late = [staged(folder, attempt_of(epoch=1))]
     assert paused.publish(late) == successor.publish(late) == (Standing.LATER, False)
-    assert paused.ends == {"1.0": 2, "2.0": 2}
+    assert paused.ends == {"channel.1.0": 2, "channel.2.0": 2}
 
 
 def test_rows_that_all_have_passed_go_behind_the_next_epoch(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel_log, "TRIMMED_TOGETHER", 2)
     log = ChannelLog(folder, kept_at_least=2)
     published(log, folder, *range(5))
-    log.trim({"1.0": 7})
-    assert len(log.between({"1.0": 0}, log.ends, "")) == 5  # only the next record says that they have gone
+    log.trim({"channel.1.0": 7})
+    assert len(log.between({"channel.1.0": 0}, log.ends, "")) == 5  # only the next record says that they have gone
     published(log, folder, 5)
     journal = open_journal(rows_folder(folder, 1))
     assert journal.epochs() == [3, 4, 5]
-    assert ids(ChannelLog(folder), folder, {"1.0": 7}, {"1.0": 9}) == [3001, 4000]
+    assert ids(ChannelLog(folder), folder, {"channel.1.0": 7}, {"channel.1.0": 9}) == [3001, 4000]
     with pytest.raises(TidegateError) as lost:
-        ChannelLog(folder).between({"1.0": 5}, {"1.0": 9}, "query add")
+        ChannelLog(folder).between({"channel.1.0": 5}, {"channel.1.0": 9}, "query add")
     assert lost.value.catalogue_entry is Code.CHANNEL_LOST
 
 
@@ -128,7 +128,7 @@ def test_a_late_record_below_the_oldest_one_counts_for_no_reader(
     log = ChannelLog(folder, kept_at_least=2)
     log.publish([late])
     published(log, folder, *range(1, 5))
-    log.trim({"1.0": 10})
+    log.trim({"channel.1.0": 10})
     published(log, folder, 5)
     assert paused.publish([staged(folder, late.committable.attempt)])[1]
     found = ChannelLog(folder)
@@ -141,7 +141,7 @@ def test_a_late_record_below_the_oldest_one_counts_for_no_reader(
 def test_rows_are_shared_by_tasks_in_their_order() -> None:
     def rows(begin: int, count: int) -> PublishedRows:
         journal = JournalRef(name=str(begin), rows=count, size_bytes=1, checksum="")
-        return PublishedRows(1, "1.0", begin, count, 0, journal)
+        return PublishedRows(1, "channel.1.0", begin, count, 0, journal)
 
     found = [rows(0, 10), rows(10, 1), rows(11, 1), rows(12, 8)]
     assert [[each.begin for each in share] for share in shared_by_tasks(found, 2)] == [[0], [10, 11, 12]]
@@ -158,7 +158,7 @@ def test_batches_that_lie_across_a_range_are_cut(folder: Folder) -> None:
     assert reference is not None
     log = ChannelLog(folder)
     log.publish([StagedRows(Committable(attempt=attempt, rows=9, digest="d"), reference)])
-    assert ids(log, folder, {"1.0": 2}, {"1.0": 7}) == [2, 1000, 1001, 1002, 2000]
+    assert ids(log, folder, {"channel.1.0": 2}, {"channel.1.0": 7}) == [2, 1000, 1001, 1002, 2000]
 
 
 def test_other_columns_than_those_of_the_writer_are_refused(folder: Folder) -> None:
@@ -176,4 +176,4 @@ def test_the_records_of_a_channel_survive_the_round_trip(folder: Folder) -> None
     assert again.entry(1, 0) == log.entry(1, 0)
     assert again.position("by-day") == log.position("by-day")
     assert again.position("another") is None
-    assert msgspec.json.encode(dict(again.ends)) == b'{"1.0":2}'
+    assert msgspec.json.encode(dict(again.ends)) == b'{"channel.1.0":2}'

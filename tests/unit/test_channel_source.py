@@ -18,7 +18,7 @@ from tidegate.channels.sink import ChannelSink
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.sinks.base import SinkPlan
-from tidegate.spark.sources.channel import ChannelPositions, ChannelSource, OpenedChannel
+from tidegate.spark.sources.channel import ChannelPositions, ChannelSource, OpenedChannel, position_in, position_of
 from tidegate.spark.sources.source import Ground, Monitor
 from tidegate.storages.journals import open_journal
 from tidegate.storages.opening import open_storage
@@ -73,20 +73,20 @@ def plan(query: str, generation: int = 1) -> SinkPlan:
 def test_rows_stay_that_another_source_of_the_channel_has_not_passed(sink: ChannelSink) -> None:
     published(sink.log, sink.folder, *range(6))
     fast, slow = opened(sink, "fast"), opened(sink, "slow")
-    told(fast.monitor("job.add.fast"), *({"1.0": 12} for _ in range(2)))
-    told(slow.monitor("job.add.slow"), {"1.0": 1})
+    told(fast.monitor("job.add.fast"), *({"numbers.1.0": 12} for _ in range(2)))
+    told(slow.monitor("job.add.slow"), {"numbers.1.0": 1})
     published(sink.log, sink.folder, 6)
-    assert len(ChannelLog(sink.folder).between({"1.0": 1}, {"1.0": 12}, "")) == 6
-    told(slow.monitor("job.add.slow"), {"1.0": 12}, {"1.0": 12})
+    assert len(ChannelLog(sink.folder).between({"numbers.1.0": 1}, {"numbers.1.0": 12}, "")) == 6
+    told(slow.monitor("job.add.slow"), {"numbers.1.0": 12}, {"numbers.1.0": 12})
     published(sink.log, sink.folder, 7)
     with pytest.raises(TidegateError, match="TG-CHANNEL-LOST"):
-        ChannelLog(sink.folder).between({"1.0": 1}, {"1.0": 12}, "")
+        ChannelLog(sink.folder).between({"numbers.1.0": 1}, {"numbers.1.0": 12}, "")
 
 
 def test_rows_stay_of_a_part_that_a_reader_has_not_begun() -> None:
-    assert least([{"1.0": 8}, {"1.0": 8, "2.0": 40}]) == {"1.0": 8, "2.0": 0}
-    assert least([{"2.0": 8}, {"1.0": 8, "2.0": 40}]) == {"1.0": 8, "2.0": 8}
-    assert least([{"10.0": 8}, {"9.0": 3}]) == {"9.0": 3, "10.0": 0}
+    assert least([{"numbers.1.0": 8}, {"numbers.1.0": 8, "numbers.2.0": 40}]) == {"numbers.1.0": 8, "numbers.2.0": 0}
+    assert least([{"numbers.2.0": 8}, {"numbers.1.0": 8, "numbers.2.0": 40}]) == {"numbers.1.0": 8, "numbers.2.0": 8}
+    assert least([{"numbers.10.0": 8}, {"numbers.9.0": 3}]) == {"numbers.9.0": 3, "numbers.10.0": 0}
 
 
 def test_each_start_looks_again_at_what_other_drivers_have_published(sink: ChannelSink) -> None:
@@ -96,7 +96,7 @@ def test_each_start_looks_again_at_what_other_drivers_have_published(sink: Chann
     position = sink.position(IDENTITY)
     assert position is not None
     assert position.epoch == 1
-    opened(sink).compare("a test", '{"1.0": 4}')
+    opened(sink).compare("a test", '{"numbers.1.0": 4}')
 
 
 def test_another_query_may_write_a_channel_only_in_a_new_generation(sink: ChannelSink) -> None:
@@ -109,36 +109,55 @@ def test_another_query_may_write_a_channel_only_in_a_new_generation(sink: Channe
 
 def test_a_reader_that_is_added_later_begins_at_the_oldest_row_that_is_there(sink: ChannelSink) -> None:
     where, level = "a test", Level.EXACTLY_ONCE
-    assert opened(sink).begin(where, level, 1) == '{"1.0":0}'
+    assert opened(sink).begin(where, level, 1) == '{"numbers.1.0":0}'
     published(sink.log, sink.folder, *range(6))
-    sink.log.trim({"1.0": 12})
+    sink.log.trim({"numbers.1.0": 12})
     published(sink.log, sink.folder, 6)
     begin = opened(sink).begin(where, level, 1)
-    assert begin == '{"1.0":8}'
+    assert begin == '{"numbers.1.0":8}'
     assert len(sink.log.between(msgspec.json.decode(begin), sink.log.ends, "")) == 3
-    assert opened(sink).begin(where, level, 2) == '{"2.0":0}'
+    assert opened(sink).begin(where, level, 2) == '{"numbers.2.0":0}'
 
 
 def test_rows_of_an_abandoned_generation_are_not_behind(sink: ChannelSink) -> None:
     published(sink.log, sink.folder, 0, 1)
     published(sink.log, sink.folder, 0, generation=2)
     monitor = opened(sink).monitor("job.add.numbers-in")
-    assert told(monitor, {"2.0": 0}).behind() == 2
-    assert told(monitor, {"1.0": 3}).behind() == 3
+    assert told(monitor, {"numbers.2.0": 0}).behind() == 2
+    assert told(monitor, {"numbers.1.0": 3}).behind() == 3
 
 
 def test_what_an_interrupted_trim_has_left_goes_with_the_next_one(sink: ChannelSink) -> None:
     published(sink.log, sink.folder, *range(6))
     open_storage(sink.folder / "epochs").delete_all(["000000000000", "000000000001"])  # then the process was killed
     log = ChannelLog(sink.folder)
-    log.trim({"1.0": 12})
+    log.trim({"numbers.1.0": 12})
     published(log, sink.folder, 6)
     assert open_journal(sink.folder / "rows" / "g1").epochs() == [4, 5, 6]
 
 
 def test_an_epoch_ends_where_the_channel_ends(sink: ChannelSink) -> None:
     published(sink.log, sink.folder, 0)
-    positions = ChannelPositions(lambda: sink.log, "", {"1.0": 0}, lambda: 2)
+    positions = ChannelPositions(lambda: sink.log, "", {"numbers.1.0": 0}, lambda: 2)
     positions.catch_up()
     sink.log.publish([staged(sink.folder, attempt_of(epoch=1))])
-    assert positions.after({"1.0": 0}) == {"1.0": 2}
+    assert positions.after({"numbers.1.0": 0}) == {"numbers.1.0": 2}
+
+
+@pytest.mark.parametrize(
+    "position",
+    ['{"other.1.0": 0}', '{"numbers.1.0": 2, "other.1.0": 1}', '{"logOffset": 3}', '{"topic": {"0": 1}}', "{}"],
+)
+def test_a_query_that_has_read_another_channel_does_not_go_on_in_this_one(sink: ChannelSink, position: str) -> None:
+    published(sink.log, sink.folder, 0)
+    with pytest.raises(TidegateError) as refused:
+        opened(sink).compare("a test", position)
+    assert refused.value.catalogue_entry is Code.SOURCES_CHANGED
+    with pytest.raises(TidegateError):
+        position_of(position, "numbers", "a test")
+
+
+def test_a_retained_checkpoint_of_another_source_under_this_uid_keeps_no_row() -> None:
+    assert position_in('{"logOffset": 3}', "numbers") is None
+    assert position_in('{"topic": {"0": 1}}', "numbers") is None
+    assert position_in('{"numbers.1.0": 1}', "numbers") == {"numbers.1.0": 1}

@@ -97,7 +97,7 @@ class ChannelLog:
 
     def begin(self, generation: int) -> Mapping[str, int]:
         """Where the rows of this generation begin that are there: older ones were removed behind all readers."""
-        part = part_of(generation)
+        part = part_of(self._folder.name, generation)
         found = (rows.begin for record in self._records for rows in record.rows if rows.part == part)
         return {part: next(found, self.ends.get(part, 0))}
 
@@ -206,7 +206,7 @@ class ChannelLog:
 
     def _next(self, wanted: Entry, query: str, staged: Sequence[StagedRows]) -> ChannelEpoch:
         records = self._records
-        part = part_of(wanted.generation)
+        part = part_of(self._folder.name, wanted.generation)
         ends = dict(self.ends)
         rows: list[ChannelRows] = []
         for each in sorted(staged, key=lambda each: each.committable.attempt.task):
@@ -259,14 +259,22 @@ class ChannelLog:
         )
 
 
-def part_of(generation: int) -> str:
-    """The part that a generation of the writer fills."""
-    return f"{generation}.0"
+def part_of(channel: str, generation: int) -> str:
+    """The part of a channel that a generation of its writer fills. No other channel has a part of this name: a query
+    that reads another one under the uid of its source is found out.
+    """
+    return f"{channel}.{generation}.0"
 
 
 def generation_of(part: str) -> int:
     """The generation of the writer that fills this part."""
-    return int(part.partition(".")[0])
+    return int(part.split(".")[1])
+
+
+def is_part_of(channel: str, part: str) -> bool:
+    """True for the name of a part of this channel."""
+    name, _, rest = part.partition(".")
+    return name == channel and rest.replace(".", "", 1).isdigit()
 
 
 def rows_folder(channel: Folder, generation: int) -> Folder:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tidegate.channels.log import ChannelLog, PublishedRows
+from tidegate.channels.log import ChannelLog, PublishedRows, is_part_of
 from tidegate.channels.reading import ChannelPosition, ChannelRowsOfTask, is_behind, least, shared_by_tasks
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import retained_numbers
@@ -73,16 +73,20 @@ class OpenedChannel(OpenedSource):
 
     def compare(self, where: str, reached: str) -> None:
         """What a checkpoint has read of a channel must be in the channel."""
-        read = {part: at for part, at in position_of(reached, where).items() if at}
+        read = {part: at for part, at in position_of(reached, self._source.sink.uid, where).items() if at}
         back = goes_back(read, self._source.sink.log.ends)
         if back:
             raise _behind(back, where)
 
     def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
-        return self._source.stream(session, use.where, position_of(use.position, use.where))
+        return self._source.stream(session, use.where, position_of(use.position, self._source.sink.uid, use.where))
 
     def monitor(self, name: str) -> Monitor:
-        return ChannelMonitor(name, self._source.sink, partial(retained_positions, self._ground.folder.parent.parent))
+        return ChannelMonitor(
+            name,
+            self._source.sink,
+            partial(retained_positions, self._ground.folder.parent.parent, self._source.sink.uid),
+        )
 
 
 class ChannelMonitor:
@@ -160,11 +164,12 @@ class _Told:
             yield from self.rows(wanted)
 
 
-def retained_positions(job: Folder, sources: frozenset[str]) -> list[ChannelPosition]:
-    """The positions of these sources in each retained checkpoint of the job."""
+def retained_positions(job: Folder, channel: str, sources: frozenset[str]) -> list[ChannelPosition]:
+    """The positions in a channel of these sources, in each retained checkpoint of the job."""
     records = [read_retained(job, number) for number in retained_numbers(job)]
     ends = [_ends_of(done) for record in records if record is not None for done in record.queries]
-    return [parsed(text, dict[str, int]) for each in ends for uid, text in each if uid in sources and text is not None]
+    texts = [text for each in ends for uid, text in each if uid in sources and text is not None]
+    return [found for text in texts if (found := position_in(text, channel)) is not None]
 
 
 def _ends_of(done: DoneEpoch) -> list[tuple[str, str | None]]:
@@ -172,12 +177,23 @@ def _ends_of(done: DoneEpoch) -> list[tuple[str, str | None]]:
     return [] if offsets is None else list(zip(done.sources, offsets.positions, strict=False))
 
 
-def position_of(position: str, where: str) -> ChannelPosition:
-    """The position in a text of *start*. Raises SOURCES_CHANGED if another kind of source wrote it."""
+def position_of(position: str, channel: str, where: str) -> ChannelPosition:
+    """The position in a text of *start* or of a checkpoint. Raises SOURCES_CHANGED if another source wrote it, also
+    another channel.
+    """
+    found = position_in(position, channel)
+    if found is None:
+        raise other_source(f"channel {channel}", position, where)
+    return found
+
+
+def position_in(text: str, channel: str) -> ChannelPosition | None:
+    """The position in a text; None if it is not a position in this channel."""
     try:
-        return parsed(position, dict[str, int])
+        found = parsed(text, dict[str, int])
     except Unreadable:
-        raise other_source("this channel", position, where) from None
+        return None
+    return found if found and all(is_part_of(channel, part) for part in found) else None
 
 
 def _behind(back: str, where: str) -> TidegateError:

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until
 from tidegate import FileSink, Job, SQLiteSink
+from tidegate.channels.sink import ChannelSink
 from tidegate.core.errors import Code
 
 
@@ -115,3 +116,119 @@ def test_no_savepoint_is_taken_and_no_checkpoint_restored(place: Place, restore:
         error = error_of(lambda: chain(place).start(savepoint=checkpoint))
         assert error.catalogue_entry is Code.SAVEPOINT_REFUSED
     assert words_of(place) == ["sea"]
+
+
+def test_a_job_with_channels_is_not_drained(place: Place) -> None:
+    """A drain is final and reads nothing new: the rows that wait in a channel would be lost."""
+    place.write("sea")
+    handle = chain(place).start()
+    try:
+        assert error_of(lambda: handle.stop(drain=True)).catalogue_entry is Code.REQUEST_REFUSED
+        place.write("sand")
+        wait_until(lambda: words_of(place) == ["sand", "sea"], "the rows that come after the refused drain")
+    finally:
+        handle.stop()
+
+
+def test_a_query_does_not_go_on_in_another_channel_under_the_uid_of_its_source(place: Place) -> None:
+    def job_that_reads(number: int) -> Job:
+        job = place.job()
+        rows = place.words(job, "lines")
+        channels = [job.channel("short"), job.channel("long")]
+        job.query("short-words", rows.where(F.length("word") <= 3), sinks=[channels[0]])
+        job.query("long-words", rows.where(F.length("word") > 3), sinks=[channels[1]])
+        read = job.source("in", channels[number])
+        job.query("read", read, sinks=[FileSink("out", place.folder / "out", format="json")])
+        return job
+
+    place.write("sea", "stone", "sand")
+    run(job_that_reads(0))
+    assert error_of(lambda: run(job_that_reads(1))).catalogue_entry is Code.SOURCES_CHANGED
+
+
+def writer(place: Place, *more: str, query: str = "write") -> Job:
+    job = place.job()
+    words = job.channel("words")
+    rows = place.words(job, "lines")
+    job.query(query, rows.select("word", *(F.lit(1).alias(each) for each in more)), sinks=[words])
+    return job
+
+
+def with_reader(place: Place, job: Job) -> Job:
+    words = next(sink for query in job._queries for sink in query.sinks)  # pyright: ignore[reportPrivateUsage]
+    assert isinstance(words, ChannelSink)
+    job.query("read", job.source("in", words), sinks=[FileSink("out", place.folder / "out", format="json")])
+    return job
+
+
+def test_a_reader_that_is_added_later_reads_what_is_there(place: Place) -> None:
+    place.write("sea")
+    run(writer(place))
+    run(with_reader(place, writer(place)))
+    assert words_of(place) == ["sea"]
+
+
+def test_rows_without_a_new_column_of_the_writer_are_an_error_and_are_read_without_it(place: Place) -> None:
+    place.write("sea")
+    run(writer(place))
+    assert error_of(lambda: run(with_reader(place, writer(place, "number")))).catalogue_entry is Code.SOURCES_CHANGED
+    run(with_reader(place, writer(place)))
+    assert words_of(place) == ["sea"]
+
+
+def test_a_renamed_writer_is_refused_before_it_publishes(place: Place) -> None:
+    place.write("sea")
+    run(writer(place))
+    assert error_of(lambda: run(writer(place, query="renamed"))).catalogue_entry is Code.CHANNEL_TAKEN
+    run(with_reader(place, writer(place)))
+    assert words_of(place) == ["sea"]
+
+
+def test_a_bounded_job_that_is_stopped_before_its_readers_start_loses_no_row(place: Place) -> None:
+    for number in range(4):
+        place.write(f"word-{number}")
+    handle = chain(place).start(until="caught-up")
+    handle.stop()
+    run(chain(place))
+    assert words_of(place) == [f"word-{number}" for number in range(4)]
+
+
+def test_values_of_every_type_pass_a_channel_unchanged(place: Place) -> None:
+    place.write("sea")
+    place.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        job = place.job()
+        values = job.channel("values")
+        made = place.words(job, "lines").selectExpr(*(f"{text} AS c{number}" for number, text in enumerate(_VALUES)))
+        job.query("write", made, sinks=[values])
+        read = job.source("in", values)
+        shown = read.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS word")
+        job.query("read", shown, sinks=[FileSink("out", place.folder / "out", format="json")])
+        run(job)
+        given = place.spark.range(1).selectExpr(*(f"{text} AS c{number}" for number, text in enumerate(_VALUES)))
+        [wanted] = given.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS word").collect()
+        assert words_of(place) == [wanted["word"]]
+        assert read.schema.simpleString() == given.schema.simpleString()
+    finally:
+        place.spark.conf.unset("spark.sql.session.timeZone")
+
+
+_VALUES = (
+    "CAST(1 AS BYTE)",
+    "CAST(2 AS SHORT)",
+    "3",
+    "4L",
+    "CAST(0.5 AS FLOAT)",
+    "0.25D",
+    "CAST('12.340' AS DECIMAL(20, 3))",
+    "true",
+    "'text'",
+    "CAST('bytes' AS BINARY)",
+    "DATE '2026-11-26'",
+    "TIMESTAMP '2026-03-08 01:59:59.123456'",
+    "TIMESTAMP_NTZ '2026-03-08 02:30:00.5'",
+    "array(1, null, 3)",
+    "map('a', 1, 'b', null)",
+    "named_struct('x', 1, 'y', array(named_struct('z', 'deep')))",
+    "CAST(null AS STRING)",
+)

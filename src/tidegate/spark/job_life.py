@@ -27,6 +27,7 @@ from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
 from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
+from tidegate.spark.refusals import drains_no_channel
 from tidegate.spark.savepointing import SavepointTaker, not_of_this_job
 from tidegate.storages.schemes import Folder
 
@@ -58,6 +59,7 @@ class JobLife:
         self.lost_lease = rules.lost_lease
         self._folders = {plan.query.uid: plan.folder for plan in plans}
         self._draining = Draining(drain)
+        self._has_channels = any(plan.reads_from for plan in plans)
         self._asked = AskedEnd(stop_timeout_seconds, goes_on_draining=self._draining.goes_on)
         self._runs = JobRuns(session, plans, rules, self._asked, self._draining, self._tell)
         self.figures = self._runs.figures
@@ -117,7 +119,9 @@ class JobLife:
         self._end_sooner(EndMode.STOP, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_drain(self, timeout_seconds: float | None = None) -> None:
-        """Like `stop` with `drain`, without waiting."""
+        """Like `stop` with `drain`, without waiting. Raises REQUEST_REFUSED for a job with channels."""
+        if self._has_channels:
+            raise drains_no_channel(f"job {self.name}")
         self._end_sooner(EndMode.DRAIN, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_cancel(self) -> None:
@@ -137,6 +141,8 @@ class JobLife:
         Raises if the request is not accepted: the job has no savepoints, is being drained without such a request, or is
         already ending.
         """
+        if self._has_channels and ending is EndMode.DRAIN:
+            raise drains_no_channel(f"job {self.name}")
         with self._asked.lock:
             if self._asked.ending is EndMode.DRAIN and ending is not EndMode.DRAIN:
                 raise no_last_savepoint(self.name, "the job is being drained: nothing resumes from its end")

@@ -17,7 +17,7 @@ from tidegate.sinks.standing import Standing
 from tidegate.storages.journals import open_journal
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
-from tidegate.testing.contract import attempt_of
+from tidegate.testing.contract import IDENTITY, attempt_of
 from tidegate.testing.contract_parts import SCHEMA, rows_from
 
 NOWHERE = Folder.of("/nowhere")
@@ -25,7 +25,9 @@ NOWHERE = Folder.of("/nowhere")
 
 def staged(folder: Folder, attempt: Attempt, rows: int = 2) -> StagedRows:
     """Rows whose ids begin at a thousand times the epoch's number."""
-    writer = open_journal(rows_folder(folder, attempt.sink.generation)).writer(f"{attempt.epoch}/{attempt.name}.arrow")
+    writer = open_journal(rows_folder(folder, attempt.sink.job_id, attempt.sink.generation)).writer(
+        f"{attempt.epoch}/{attempt.name}.arrow"
+    )
     writer.write(rows_from(attempt.epoch, rows))
     reference = writer.close()
     assert reference is not None
@@ -110,7 +112,7 @@ def test_rows_that_all_have_passed_go_behind_the_next_epoch(folder: Folder, monk
     log.trim({"channel.1.0": 7})
     assert len(log.between({"channel.1.0": 0}, log.ends, "")) == 5  # only the next record says that they have gone
     published(log, folder, 5)
-    journal = open_journal(rows_folder(folder, 1))
+    journal = open_journal(rows_folder(folder, IDENTITY.job_id, 1))
     assert journal.epochs() == [3, 4, 5]
     assert ids(ChannelLog(folder), folder, {"channel.1.0": 7}, {"channel.1.0": 9}) == [3001, 4000]
     with pytest.raises(TidegateError) as lost:
@@ -141,7 +143,7 @@ def test_a_late_record_below_the_oldest_one_counts_for_no_reader(
 def test_rows_are_shared_by_tasks_in_their_order() -> None:
     def rows(begin: int, count: int) -> PublishedRows:
         journal = JournalRef(name=str(begin), rows=count, size_bytes=1, checksum="")
-        return PublishedRows(1, "channel.1.0", begin, count, 0, journal)
+        return PublishedRows("job", 1, "channel.1.0", begin, count, 0, journal)
 
     found = [rows(0, 10), rows(10, 1), rows(11, 1), rows(12, 8)]
     assert [[each.begin for each in share] for share in shared_by_tasks(found, 2)] == [[0], [10, 11, 12]]
@@ -151,7 +153,7 @@ def test_rows_are_shared_by_tasks_in_their_order() -> None:
 
 def test_batches_that_lie_across_a_range_are_cut(folder: Folder) -> None:
     attempt = attempt_of()
-    writer = open_journal(rows_folder(folder, 1)).writer("0/rows.arrow")
+    writer = open_journal(rows_folder(folder, IDENTITY.job_id, 1)).writer("0/rows.arrow")
     for first in range(3):
         writer.write(rows_from(first, 3))
     reference = writer.close()

@@ -10,13 +10,14 @@ import msgspec
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from tests.unit.test_channel_log import published, staged
+from tests.unit.test_channel_log import ids, published, staged
 from tidegate.channels import log as channel_log
-from tidegate.channels.log import ChannelLog
+from tidegate.channels.log import ChannelLog, rows_folder
 from tidegate.channels.reading import least
 from tidegate.channels.sink import ChannelSink
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
+from tidegate.operate.forgetting import clear_sink
 from tidegate.sinks.base import SinkPlan
 from tidegate.spark.sources.channel import ChannelPositions, ChannelSource, OpenedChannel, position_in, position_of
 from tidegate.spark.sources.source import Ground, Monitor
@@ -133,7 +134,7 @@ def test_what_an_interrupted_trim_has_left_goes_with_the_next_one(sink: ChannelS
     log = ChannelLog(sink.folder)
     log.trim({"numbers.1.0": 12})
     published(log, sink.folder, 6)
-    assert open_journal(sink.folder / "rows" / "g1").epochs() == [4, 5, 6]
+    assert open_journal(rows_folder(sink.folder, IDENTITY.job_id, 1)).epochs() == [4, 5, 6]
 
 
 def test_an_epoch_ends_where_the_channel_ends(sink: ChannelSink) -> None:
@@ -161,3 +162,14 @@ def test_a_retained_checkpoint_of_another_source_under_this_uid_keeps_no_row() -
     assert position_in('{"logOffset": 3}', "numbers") is None
     assert position_in('{"topic": {"0": 1}}', "numbers") is None
     assert position_in('{"numbers.1.0": 1}', "numbers") == {"numbers.1.0": 1}
+
+
+def test_forgetting_an_earlier_job_of_this_name_leaves_the_rows_of_this_one(sink: ChannelSink) -> None:
+    published(sink.log, sink.folder, 0)
+    decided = staged(sink.folder, attempt_of(epoch=1))
+    clear_sink(sink, [msgspec.structs.replace(IDENTITY, job_id="beef")])
+    assert ids(sink.log, sink.folder, {"numbers.1.0": 0}, {"numbers.1.0": 2}) == [0, 1]
+    assert ChannelLog(sink.folder).publish([decided])[1]
+    clear_sink(sink, [IDENTITY])
+    assert ChannelLog(sink.folder).ends == {}
+    assert open_storage(sink.folder.parent).folders("") == []

@@ -1,7 +1,7 @@
 """The log of an embedded channel: the epochs that its writer has published, one record after the other.
 
-    channels/<channel>/epochs/<number>            what the epoch has published: `ChannelEpoch`
-    channels/<channel>/rows/g<generation>/...     the rows of each attempt: a journal for each generation of the writer
+    channels/<channel>/epochs/<number>                   what the epoch has published: `ChannelEpoch`
+    channels/<channel>/rows/<job id>/g<generation>/...   the rows of each attempt: a journal for each generation
 
 An epoch is published by its record, put if absent under the next number. The record is the commit and its evidence in
 one. Two drivers that publish at the same time meet at one number: one of them wins, the other one reads the winner.
@@ -48,6 +48,7 @@ class StagedRows:
 class PublishedRows:
     """Rows of a channel, in one journal. `skip`: how many of its rows come before them."""
 
+    job_id: str
     generation: int
     part: str
     begin: int
@@ -107,6 +108,16 @@ class ChannelLog:
         is_other = bool(records) and records[-1].query != query and records[-1].generation >= generation
         return records[-1].query if is_other else None
 
+    def forget(self, job_id: str) -> None:
+        """Remove what this job has written, and the channel if nothing is left; the rows of another job stay."""
+        channel = open_storage(self._folder)
+        is_its = not self._records or self._records[-1].job_id == job_id
+        if is_its:
+            channel.clear("epochs")
+        channel.clear(f"rows/{job_id}")
+        if is_its and not channel.folders("rows"):
+            channel.clear("")
+
     def position(self, query: str) -> Position | None:
         """The newest evidence of this writer; None before its first epoch. A channel has one writer."""
         records = self._records
@@ -150,7 +161,7 @@ class ChannelLog:
                 for rows in record.rows:
                     if rows.part == part and rows.begin <= at < to and at < rows.begin + rows.journal.rows:
                         count = min(to, rows.begin + rows.journal.rows) - at
-                        found.append(PublishedRows(record.generation, part, at, count, at - rows.begin, rows.journal))
+                        found.append(_published(record, rows, at, count))
                         at += count
             if at < to:
                 raise self._lost(f"rows {at} to {to} of part {part}", where)
@@ -239,9 +250,9 @@ class ChannelLog:
         """First the records, then the rows: a record never names rows that are gone, also after a power loss."""
         self._storage.delete_all([_name(each.number) for each in gone])
         self._storage.settle("")
-        newest = {each.generation: each.epoch for each in gone}  # a generation publishes its epochs in their order
-        for generation, epoch in newest.items():  # with what a killed driver, or an attempt that lost, has left there
-            open_journal(rows_folder(self._folder, generation)).delete_through(epoch)
+        newest = {(each.job_id, each.generation): each.epoch for each in gone}  # published in the order of epochs
+        for (job_id, generation), epoch in newest.items():  # with what a killed driver, or a lost attempt, has left
+            open_journal(rows_folder(self._folder, job_id, generation)).delete_through(epoch)
 
     def _demanded(self, number: int) -> ChannelEpoch:
         found = self._record(number)
@@ -255,7 +266,7 @@ class ChannelLog:
             expected=f"{what} of the channel",
             found="they are not there",
             where=f"{where}, {self._folder}",
-            next_step="put the folder back from a copy, or go back to a savepoint (tidegate run -s PATH APP)",
+            next_step="put the folder back from a copy; or begin anew (tidegate run --fresh)",
         )
 
 
@@ -277,9 +288,14 @@ def is_part_of(channel: str, part: str) -> bool:
     return name == channel and rest.replace(".", "", 1).isdigit()
 
 
-def rows_folder(channel: Folder, generation: int) -> Folder:
+def rows_folder(channel: Folder, job_id: str, generation: int) -> Folder:
     """The folder of the rows that a generation of the writer has left, published or not."""
-    return channel / "rows" / f"g{generation}"
+    return channel / "rows" / job_id / f"g{generation}"
+
+
+def _published(record: ChannelEpoch, rows: ChannelRows, begin: int, count: int) -> PublishedRows:
+    skip = begin - rows.begin
+    return PublishedRows(record.job_id, record.generation, rows.part, begin, count, skip, rows.journal)
 
 
 def _behind(records: Sequence[ChannelEpoch]) -> int:

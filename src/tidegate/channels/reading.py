@@ -88,7 +88,7 @@ class ChannelRowsOfTask:
     def __call__(self, wanted: Sequence[PublishedRows]) -> Iterator[pa.RecordBatch]:
         for each in wanted:
             skip, left = each.skip, each.rows
-            for batch in open_journal(rows_folder(self.folder, each.generation)).read(each.journal):
+            for batch in open_journal(rows_folder(self.folder, each.job_id, each.generation)).read(each.journal):
                 found = batch.slice(skip, left)
                 skip, left = max(skip - batch.num_rows, 0), left - found.num_rows
                 if found.num_rows:

@@ -101,7 +101,7 @@ class ChannelSink(TwoPhaseSink):
     # --- in a task -----------------------------------------------------------------------------------------
 
     def begin(self, attempt: Attempt) -> Transaction:
-        journal = open_journal(rows_folder(self.folder, attempt.sink.generation))
+        journal = open_journal(rows_folder(self.folder, attempt.sink.job_id, attempt.sink.generation))
         name = f"{attempt.epoch}/{attempt.name}.{secrets.token_hex(8)}.arrow"  # each begin has a file of its own
         return _ChannelTransaction(attempt, journal.writer(name))
 
@@ -138,14 +138,14 @@ class ChannelSink(TwoPhaseSink):
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
         """Rows of published epochs stay: a reader may still need them, also those of an older generation."""
-        journal = open_journal(rows_folder(self.folder, identity.generation))
+        journal = open_journal(rows_folder(self.folder, identity.job_id, identity.generation))
         first = max(from_epoch, self.log.newest_epoch(identity.generation) + 1)
         found = [epoch for epoch in journal.epochs() if epoch >= first]
         journal.delete_from(first)
         return len(found)
 
     def forget(self, identity: SinkIdentity) -> None:
-        open_storage(self.folder).clear("")
+        ChannelLog(self.folder).forget(identity.job_id)
 
     def _taken(self, identity: SinkIdentity, other: str) -> TidegateError:
         return TidegateError(
@@ -159,7 +159,7 @@ class ChannelSink(TwoPhaseSink):
     def _flaw(self, staged: StagedRows) -> str:
         """What is wrong with staged rows; empty if they are whole."""
         identity = staged.committable.attempt.sink
-        rows = open_storage(rows_folder(self.folder, identity.generation))
+        rows = open_storage(rows_folder(self.folder, identity.job_id, identity.generation))
         found = rows.look(staged.journal.name)
         if found is not None and found.size_bytes == staged.journal.size_bytes:
             return ""

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.crash.channel_windows_program import minutes, tens
+from tests.integration.place import wait_until
+from tests.jobs.folders import tidegate
 from tests.support.driver import Driver
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
 from tests.support.today import sampled, turn
+from tidegate.checkpoints.drained import is_drained
+from tidegate.storages.schemes import Folder
 
 PROGRAM = Path(__file__).with_name("channel_program.py")
+WINDOWS = Path(__file__).with_name("channel_windows_program.py")
 FILES = 4
 KILLED_AT = (
     *("task.prepared", "prepared.after", "decision.after", "commit.before", "commit.after", "done.before"),
@@ -39,6 +46,30 @@ def test_a_chain_with_its_channel_on_hdfs_is_exact_when_its_driver_is_killed(hdf
 @pytest.mark.timeout(400)
 def test_a_chain_with_its_channel_on_s3_is_exact_when_its_driver_is_killed(s3: S3Server, tmp_path: Path) -> None:
     is_exact_after(tmp_path, str(s3.folder()), "commit.before")
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in KILLED_AT[:6]], count=1))
+def test_the_drain_of_a_chain_goes_on_after_each_kill_and_leaves_nothing_in_the_channel(
+    tmp_path: Path, point: str
+) -> None:
+    """Killed in the last epoch of the writer, in the epoch in which the reader reads the rest, and in its last one."""
+    (tmp_path / "in").mkdir()
+    times = ["00:00:01", "00:00:02", "00:00:21"]
+    (tmp_path / "in/0.json").write_text("".join(json.dumps({"at": f"2024-01-01T{each}Z"}) + "\n" for each in times))
+    job, checkpoints = Folder.of(tmp_path / "checkpoints/windows"), str(tmp_path / "checkpoints")
+    with Driver(WINDOWS, str(tmp_path), log=tmp_path / "log", failpoints=f"{point}@1=crash") as driver:
+        wait_until((job / "queries/tens/g1/ledger/done/0").local().exists, "the first epoch of the writer")
+        asking = threading.Thread(target=tidegate, args=("stop", "windows", "--drain", "--dir", checkpoints))
+        asking.start()
+        assert driver.wait() != 0
+        asking.join()
+    for failpoint in (f"{point}@0=crash", f"{point}@1=crash", ""):
+        assert not is_drained(job)
+        with Driver(WINDOWS, str(tmp_path), log=tmp_path / "log", failpoints=failpoint) as driver:
+            assert (driver.wait() == 0) is (failpoint == ""), driver.tail()
+    assert is_drained(job)
+    assert (tens(tmp_path), minutes(tmp_path)) == ([("00:00:00", 2), ("00:00:20", 1)], [("00:00:00", 3)])
 
 
 def is_exact_after(folder: Path, checkpoints: str, point: str) -> None:

@@ -38,18 +38,6 @@ def test_each_reader_has_every_row_once_over_several_starts(place: Place) -> Non
     assert words_of(place, "long") == ["sand", "stone", "wind"]
 
 
-def test_rows_pass_while_the_job_runs_and_those_that_a_stop_leaves_come_at_the_next_start(place: Place) -> None:
-    place.write("sea")
-    job = chain(place)
-    handle = job.start()
-    wait_until(lambda: words_of(place) == ["sea"], "the first row behind the channel")
-    place.write("sand")
-    wait_until(lambda: len(place.log("ledger/done", "write")) == 2, "the second epoch of the writer")
-    handle.stop()
-    run(chain(place))
-    assert words_of(place) == ["sand", "sea"]
-
-
 def test_two_channels_meet_in_one_query(place: Place) -> None:
     place.write("sea", "stone")
     job = place.job()
@@ -116,18 +104,6 @@ def test_no_savepoint_is_taken_and_no_checkpoint_restored(place: Place, restore:
         error = error_of(lambda: chain(place).start(savepoint=checkpoint))
         assert error.catalogue_entry is Code.SAVEPOINT_REFUSED
     assert words_of(place) == ["sea"]
-
-
-def test_a_job_with_channels_is_not_drained(place: Place) -> None:
-    """A drain is final and reads nothing new: the rows that wait in a channel would be lost."""
-    place.write("sea")
-    handle = chain(place).start()
-    try:
-        assert error_of(lambda: handle.stop(drain=True)).catalogue_entry is Code.REQUEST_REFUSED
-        place.write("sand")
-        wait_until(lambda: words_of(place) == ["sand", "sea"], "the rows that come after the refused drain")
-    finally:
-        handle.stop()
 
 
 def test_a_query_does_not_go_on_in_another_channel_under_the_uid_of_its_source(place: Place) -> None:

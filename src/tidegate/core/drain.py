@@ -61,6 +61,11 @@ def last_epoch_is_due() -> Steps[bool]:
     return _is_at_the_end((yield from get(entry(OFFSETS, (yield from _newest_decided()) + 1))))
 
 
+def last_epoch_is_written() -> Steps[bool]:
+    """True if the last epoch is in Spark's log, whether it counts or not: then the query has read all of its input."""
+    return (yield from has_come_to_the_end()) or (yield from last_epoch_is_due())
+
+
 def take_back_last_epoch() -> Steps[None]:
     """Rename the last epoch's entry aside if it does not count yet: the next start resumes as if it had not existed.
 

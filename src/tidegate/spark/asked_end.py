@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 
 from tidegate.operate.endings import AskedOf, EndMode
 
@@ -20,6 +22,8 @@ class AskedEnd:
         self.asked_of = AskedOf.ANOTHER
         """THIS_START after a request to this start. A drain that an earlier start began does not change it."""
         self.timeout_seconds = timeout_seconds
+        self.deadline = math.inf
+        """When the time of the end is over, by the monotonic clock. It counts from the request."""
         self.lock = threading.RLock()  # a signal handler may call while this thread is inside a call
         self._asked = threading.Event()
         if goes_on_draining:
@@ -33,6 +37,7 @@ class AskedEnd:
             before, self.asked_of = self.asked_of is AskedOf.THIS_START, AskedOf.THIS_START
             self.ending = max(self.ending, ending, key=list(EndMode).index)
             self.timeout_seconds = min(self.timeout_seconds, timeout_seconds) if before else timeout_seconds
+            self.deadline = min(self.deadline, time.monotonic() + timeout_seconds)
             self._asked.set()
             return before
 

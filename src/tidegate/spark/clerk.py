@@ -142,18 +142,14 @@ class Clerk(Ticking):
             self._savepoints.tell(request.id, taking.copying)
 
     def _end_without(self, handle: LiveJob, request: Request) -> None:
-        try:
-            match _ENDINGS[request.kind]:
-                case EndMode.STOP:
-                    handle.ask_to_stop()
-                case EndMode.DRAIN:
-                    handle.ask_to_drain()
-                case _:
-                    handle.ask_to_cancel()
-        except TidegateError as error:
-            self._answer(request, Outcome.REFUSED, in_one_line(error))
-        else:
-            self._endings.add(request.id)
+        self._endings.add(request.id)
+        match _ENDINGS[request.kind]:
+            case EndMode.STOP:
+                handle.ask_to_stop()
+            case EndMode.DRAIN:
+                handle.ask_to_drain()
+            case _:
+                handle.ask_to_cancel()
 
     def _answer_at_the_end(self, handle: LiveJob, request: Request, error: BaseException | None) -> None:
         if request.kind in WITH_SAVEPOINT or request.id in self._saving:

@@ -1,15 +1,14 @@
 """Drains a job: everything that waits for the watermark is emitted, as at the end of time.
 
-After every query has stopped, each runs once more for its last epochs, and reads nothing new. The record *drain* exists
-before the first of them is written. So the next start resumes the drain of a killed driver.
+After every query has stopped, each runs once more for its last epochs, and reads nothing new. A query that reads
+channels first reads them to their end; the queries that write them are drained by then. The record *drain* exists
+before the first of these epochs is written. So the next start resumes the drain of a killed driver.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import NoReturn
 
 from tidegate.checkpoints.drained import DrainRecord
@@ -18,6 +17,7 @@ from tidegate.core.drain import (
     epoch_waits,
     has_come_to_the_end,
     last_epoch_is_due,
+    last_epoch_is_written,
     take_back_last_epoch,
 )
 from tidegate.core.errors import Code, TidegateError
@@ -26,12 +26,12 @@ from tidegate.core.records import JobRecord
 from tidegate.spark.companions import Companion
 from tidegate.spark.plan_check import closes_by_watermark
 from tidegate.spark.query_run import QueryRun
+from tidegate.spark.reading_out import Reins, finish_run, read_out
 from tidegate.spark.refusals import cannot_be_drained, cut_off_at_the_stop, drained_error, still_due
 from tidegate.spark.until import Until
 from tidegate.storages.schemes import Folder
 
 _LOG = logging.getLogger("tidegate")
-_LOOK_SECONDS = 0.05
 _RUNS_AT_MOST = 5
 """Most runs of a query: one for the epoch that was cut off at the stop, those at the end of time, and one after a
 repair of the log.
@@ -42,17 +42,6 @@ _TRIES_AT_THE_END = 3
 
 _ONE_EPOCH = {"once": True}
 """Spark's trigger: if its log has an epoch, Spark runs it, reads nothing new, and ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reins:
-    """The parts of a job that a drain needs. If it is interrupted, the next start resumes it."""
-
-    another: Callable[[QueryRun], QueryRun]
-    """Returns the next run of a query. Its current run has ended."""
-    look: Callable[[], None]
-    """Called while a run is awaited."""
-    is_cut_short: Callable[[], bool]
 
 
 class Draining:
@@ -104,6 +93,8 @@ class Draining:
         """
         closes_windows = closes_by_watermark(ended.plan.rows, ended.plan.mode)
         tries = _TRIES_AT_THE_END if ended.plan.again_here else 1
+        if ended.plan.reads_from and not ended.runner.run(last_epoch_is_written()):
+            ended = read_out(ended, reins)
         for _ in range(_RUNS_AT_MOST):
             if reins.is_cut_short():
                 return False
@@ -157,12 +148,7 @@ def _run_once(run: QueryRun, reins: Reins) -> None:
     try:
         if run.runner.run(epoch_waits()):  # recovery may have set it aside; then Spark would read new input
             run.start(_ONE_EPOCH)
-        while not run.threads.has_ended():
-            if reins.is_cut_short():
-                run.threads.stop(0)
-                break
-            reins.look()
-            time.sleep(_LOOK_SECONDS)
+        finish_run(run, reins)
     finally:
         run.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from tidegate.operate.endings import AskedOf, EndMode
 from tidegate.operate.job_end import is_of_an_unready_sink
 from tidegate.spark.asked_end import AskedEnd
 from tidegate.spark.companions import Companion
-from tidegate.spark.draining import Draining, Reins
+from tidegate.spark.draining import Draining
 from tidegate.spark.job_outcome import OutcomeOfJob
 from tidegate.spark.job_runs import JobRuns, RunRules
 from tidegate.spark.job_status import JobStatus, status_of
@@ -27,7 +28,7 @@ from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
 from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
-from tidegate.spark.refusals import drains_no_channel
+from tidegate.spark.reading_out import Reins, read_out_all
 from tidegate.spark.savepointing import SavepointTaker, not_of_this_job
 from tidegate.storages.schemes import Folder
 
@@ -119,9 +120,7 @@ class JobLife:
         self._end_sooner(EndMode.STOP, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_drain(self, timeout_seconds: float | None = None) -> None:
-        """Like `stop` with `drain`, without waiting. Raises REQUEST_REFUSED for a job with channels."""
-        if self._has_channels:
-            raise drains_no_channel(f"job {self.name}")
+        """Like `stop` with `drain`, without waiting."""
         self._end_sooner(EndMode.DRAIN, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_cancel(self) -> None:
@@ -141,8 +140,6 @@ class JobLife:
         Raises if the request is not accepted: the job has no savepoints, is being drained without such a request, or is
         already ending.
         """
-        if self._has_channels and ending is EndMode.DRAIN:
-            raise drains_no_channel(f"job {self.name}")
         with self._asked.lock:
             if self._asked.ending is EndMode.DRAIN and ending is not EndMode.DRAIN:
                 raise no_last_savepoint(self.name, "the job is being drained: nothing resumes from its end")
@@ -233,7 +230,8 @@ class JobLife:
         if self._ended.is_set():  # the start has failed
             return
         tell = partial(self._tell_the_end, self.outcome.note)
-        for step in (partial(self._runs.watch, self._look), self._drain, self._take_the_last, tell, self._release):
+        watch = partial(self._runs.watch, self._look)
+        for step in (watch, self._read_out, self._drain, self._take_the_last, tell, self._release):
             try:
                 step()
             except BaseException as error:  # noqa: BLE001 (the first is kept, and raised by `wait`)
@@ -265,6 +263,16 @@ class JobLife:
             _kept_for_life.append(self._at_end)
         else:
             self._at_end()
+
+    def _read_out(self) -> None:
+        """After a stop the readers of channels have read what the other queries have written, if the time is enough."""
+        if not self._has_channels or self._asked.ending is not EndMode.STOP or self.outcome.error is not None:
+            return
+
+        def is_cut_short() -> bool:
+            return self._asked.ending is not EndMode.STOP or time.monotonic() > self._asked.deadline
+
+        read_out_all(self._runs.now, Reins(self._runs.another_run_of, self._look, is_cut_short))
 
     def _drain(self) -> None:
         if self._asked.ending is not EndMode.DRAIN or self.outcome.error is not None:

@@ -30,17 +30,6 @@ def not_drained(where: str, state: str, *, stands: bool) -> TidegateError:
     )
 
 
-def drains_no_channel(where: str) -> TidegateError:
-    """A drain reads nothing new, and is final: the rows that wait in a channel would never be read."""
-    return TidegateError(
-        Code.REQUEST_REFUSED,
-        expected="the drain of a job without channels",
-        found="a job whose queries are joined by channels: the rows that wait in them would be lost",
-        where=where,
-        next_step="stop the job without a drain; or run it until it is caught up: job.run(until='caught-up')",
-    )
-
-
 def cut_off_at_the_stop(where: str, epoch: int) -> TidegateError:
     """At-most-once: rows that wait for the watermark are lost rather than shown twice."""
     return TidegateError(

@@ -1,0 +1,86 @@
+"""The end of a job with channels follows its graph: the first queries end first, and their readers read the rest."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tests.crash.channel_windows_program import drained_job, minutes, tens
+from tests.integration.place import Place, error_of, run, wait_until
+from tidegate import FileSink, Job
+from tidegate.core.errors import Code
+
+
+def slow(words: DataFrame, seconds: float) -> DataFrame:
+    """The words, each after this time."""
+
+    @F.udf("string")
+    def after_a_while(word: str) -> str:
+        time.sleep(seconds)
+        return word
+
+    return words.select(after_a_while("word").alias("word"))
+
+
+def slow_chain(place: Place, seconds: float = 1.5) -> Job:
+    """A reader of a channel that another reader fills. The first reader is slow."""
+    job = place.job()
+    words, again = job.channel("words"), job.channel("again")
+    job.query("write", place.words(job, "lines"), sinks=[words])
+    job.query("pass", slow(job.source("words-in", words), seconds), sinks=[again])
+    job.query("end", job.source("again-in", again), sinks=[FileSink("out", place.folder / "out", format="json")])
+    return job
+
+
+def words_of(place: Place) -> list[str]:
+    return sorted(word for words in place.words_out().values() for word in words)
+
+
+def is_passing(place: Place) -> bool:
+    """The slow reader is in an epoch, and the writer has published more."""
+    return bool(place.log("spark/offsets", "pass")) and len(place.log("ledger/done", "write")) == 3
+
+
+def test_a_stop_leaves_no_row_in_a_channel(place: Place) -> None:
+    place.write("sea")
+    handle = slow_chain(place).start()
+    wait_until(lambda: place.log("spark/offsets", "pass"), "the first epoch of the slow reader")
+    place.write("sand")
+    place.write("ice")
+    wait_until(lambda: is_passing(place), "more rows behind it")
+    handle.stop()
+    assert words_of(place) == ["ice", "sand", "sea"]
+
+
+@pytest.mark.parametrize("end", ["stop without time", "cancel"])
+def test_rows_that_an_end_leaves_come_at_the_next_start(place: Place, end: str) -> None:
+    place.write("sea")
+    handle = slow_chain(place, seconds=4.0).start()
+    wait_until(lambda: place.log("spark/offsets", "pass"), "the first epoch of the slow reader")
+    place.write("sand")
+    place.write("ice")
+    wait_until(lambda: is_passing(place), "more rows behind it")
+    begun = time.monotonic()
+    if end == "cancel":
+        handle.cancel()
+    else:
+        handle.stop(0.0)
+    assert len(words_of(place)) < 3
+    assert time.monotonic() - begun < 30
+    run(slow_chain(place, seconds=0.0))
+    assert words_of(place) == ["ice", "sand", "sea"]
+
+
+def test_a_drain_ends_event_time_query_after_query(place: Place) -> None:
+    """Two windows one behind the other: nothing of either is visible before, all of both afterwards."""
+    place.write({"at": "2024-01-01T00:00:01Z"}, {"at": "2024-01-01T00:00:02Z"}, {"at": "2024-01-01T00:00:21Z"})
+    handle = drained_job(place.folder, place.spark, place.input).start()
+    wait_until(lambda: place.log("ledger/done", "tens", "windows"), "the first epoch of the writer")
+    handle.stop(drain=True)
+    assert tens(place.folder) == [("00:00:00", 2), ("00:00:20", 1)]
+    assert minutes(place.folder) == [("00:00:00", 3)]
+    again = error_of(drained_job(place.folder, place.spark, place.input).start)
+    assert again.catalogue_entry is Code.JOB_DRAINED

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from pyspark.sql import functions as F
 
-from tests.integration.place import Place, error_of, run, wait_until
+from tests.integration.place import Place, error_of, run
 from tidegate import FileSink, Job, SQLiteSink
 from tidegate.channels.sink import ChannelSink
 from tidegate.core.errors import Code
@@ -86,24 +85,6 @@ def test_an_at_most_once_job_has_no_channels(place: Place) -> None:
     job = place.job(checkpointing_mode="at-most-once")
     error = error_of(lambda: job.query("write", place.words(job, "lines"), sinks=[job.channel("words")]))
     assert error.catalogue_entry is Code.LEVEL_REFUSED
-
-
-@pytest.mark.parametrize("restore", ["savepoint", "checkpoint"])
-def test_no_savepoint_is_taken_and_no_checkpoint_restored(place: Place, restore: str) -> None:
-    place.write("sea")
-    handle = chain(place).start()
-    wait_until(lambda: words_of(place) == ["sea"], "the first row behind the channel")
-    try:
-        if restore == "savepoint":
-            error = error_of(lambda: handle.savepoint(place.folder / "savepoints"))
-            assert error.catalogue_entry is Code.SAVEPOINT_REFUSED
-    finally:
-        handle.stop()
-    if restore == "checkpoint":
-        checkpoint = place.checkpoints / "job" / "checkpoints" / "1"
-        error = error_of(lambda: chain(place).start(savepoint=checkpoint))
-        assert error.catalogue_entry is Code.SAVEPOINT_REFUSED
-    assert words_of(place) == ["sea"]
 
 
 def test_a_query_does_not_go_on_in_another_channel_under_the_uid_of_its_source(place: Place) -> None:

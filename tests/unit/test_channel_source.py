@@ -13,13 +13,13 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tests.unit.test_channel_log import ids, published, staged
 from tidegate.channels import log as channel_log
 from tidegate.channels.log import ChannelLog, rows_folder
-from tidegate.channels.reading import least
 from tidegate.channels.sink import ChannelSink
+from tidegate.core.channel_parts import least, position_in
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.operate.forgetting import clear_sink
 from tidegate.sinks.base import SinkPlan
-from tidegate.spark.sources.channel import ChannelPositions, ChannelSource, OpenedChannel, position_in, position_of
+from tidegate.spark.sources.channel import ChannelPositions, ChannelSource, OpenedChannel, position_of
 from tidegate.spark.sources.source import Ground, Monitor
 from tidegate.storages.journals import open_journal
 from tidegate.storages.opening import open_storage

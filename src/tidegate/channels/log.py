@@ -19,9 +19,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tidegate.core.channel_parts import part_of
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import ChannelEpoch, ChannelRows, Committable, JournalRef, Position, encode
 from tidegate.disk.side_by_side import side_by_side
+from tidegate.savepoints.cut import EPOCHS
 from tidegate.sinks.standing import Entry, Standing, standing_of_epoch, standing_of_one
 from tidegate.storages.journals import open_journal
 from tidegate.storages.opening import open_storage
@@ -63,7 +65,7 @@ class ChannelLog:
     def __init__(self, folder: Folder, kept_at_least: int = KEPT_AT_LEAST) -> None:
         """`folder`: that of the channel. `kept_at_least`: how many records a trim leaves."""
         self._folder = folder
-        self._storage = open_storage(folder / "epochs")
+        self._storage = open_storage(folder / EPOCHS)
         self._kept_at_least = kept_at_least
         self._lock = threading.Lock()
         self._records: tuple[ChannelEpoch, ...] = self._found()
@@ -113,7 +115,7 @@ class ChannelLog:
         channel = open_storage(self._folder)
         is_its = not self._records or self._records[-1].job_id == job_id
         if is_its:
-            channel.clear("epochs")
+            channel.clear(EPOCHS)
         channel.clear(f"rows/{job_id}")
         if is_its and not channel.folders("rows"):
             channel.clear("")
@@ -268,24 +270,6 @@ class ChannelLog:
             where=f"{where}, {self._folder}",
             next_step="put the folder back from a copy; or begin anew (tidegate run --fresh)",
         )
-
-
-def part_of(channel: str, generation: int) -> str:
-    """The part of a channel that a generation of its writer fills. No other channel has a part of this name: a query
-    that reads another one under the uid of its source is found out.
-    """
-    return f"{channel}.{generation}.0"
-
-
-def generation_of(part: str) -> int:
-    """The generation of the writer that fills this part."""
-    return int(part.split(".")[1])
-
-
-def is_part_of(channel: str, part: str) -> bool:
-    """True for the name of a part of this channel."""
-    name, _, rest = part.partition(".")
-    return name == channel and rest.replace(".", "", 1).isdigit()
 
 
 def rows_folder(channel: Folder, job_id: str, generation: int) -> Folder:

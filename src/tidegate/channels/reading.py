@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
 import pyarrow as pa
 
-from tidegate.channels.log import PublishedRows, generation_of, rows_folder
+from tidegate.channels.log import PublishedRows, rows_folder
+from tidegate.core.channel_parts import ChannelPosition, least
 from tidegate.sources.logged import with_schema
 from tidegate.storages.journals import open_journal
 from tidegate.storages.schemes import Folder
-
-ChannelPosition = Mapping[str, int]
-"""For each part of a channel, the number of the next row."""
-
-
-def is_behind(position: ChannelPosition, part: str) -> bool:
-    """True if a reader at this position still has to read a part: it is in it, or newer than all that are in it."""
-    return part in position or generation_of(part) > max(map(generation_of, position))
-
-
-def least(positions: Sequence[ChannelPosition]) -> ChannelPosition:
-    """For each part, the number of the first row that is needed behind any of the positions."""
-    parts = {part for each in positions for part in each}
-    return {part: min(each.get(part, 0) for each in positions if is_behind(each, part)) for part in parts}
 
 
 class DonePositions:
@@ -55,11 +42,11 @@ class DonePositions:
 
     def done(self, reader: str, end: ChannelPosition) -> ChannelPosition | None:
         """Record the end of a reader's epoch. Returns the position that all readers have passed; None if it is not
-        known.
+        known, also while a reader has no live part.
         """
         with self._lock:
             self._ends[reader].append(end)
-            if any(len(ends) != ends.maxlen for ends in self._ends.values()):
+            if any(len(ends) != ends.maxlen or not ends[0] for ends in self._ends.values()):
                 return None
             return least([ends[0] for ends in self._ends.values()])
 

@@ -45,6 +45,7 @@ class ChannelSink(TwoPhaseSink):
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
     levels: ClassVar[frozenset[Level]] = frozenset({Level.EXACTLY_ONCE})
     kind: ClassVar[str] = "channel"
+    stays_in_job: ClassVar[bool] = True
 
     def __init__(self, uid: str, folder: Folder) -> None:
         """`folder`: that of the channel."""

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from tidegate.core.channel_parts import is_part
 from tidegate.core.json_formats import Unreadable, parsed
 
 NO_OFFSET = "-"
@@ -88,10 +89,10 @@ def with_watermark(offsets: bytes, watermark_ms: int) -> bytes:
 def goes_back(before: str | None, after: str | None) -> bool:
     """True if a source's position went back. Only for forms with a known order.
 
-    Known forms are a number (rate), an object with one number (files, possibly with the digest of a list), and numbers
-    by topic and partition (Kafka). A missing partition counts as going back, a new one does not. A topic with another
-    id counts as going back. Both are allowed for records that the later position lists as skipped. Positions of other
-    forms never go back.
+    Known forms are a number (rate), an object with one number (files, possibly with the digest of a list), numbers by
+    the parts of a channel, and numbers by topic and partition (Kafka). A missing part or partition counts as going
+    back, a new one does not. A topic with another id counts as going back. Both are allowed for records that the later
+    position lists as skipped. Positions of other forms never go back.
     """
     if before is None:
         return False
@@ -183,7 +184,7 @@ def _by_key(position: dict[str, Any]) -> dict[tuple[str, ...], int]:
             return {("logOffset",): number}
         case _:
             pass
-    if len(position) == 1 and all(isinstance(value, int) for value in position.values()):
+    if position and all(isinstance(value, int) for value in position.values()) and _is_ordered(position):
         return {(key,): int(value) for key, value in position.items()}
     found: dict[tuple[str, ...], int] = {}
     for topic, partitions in ((name, value) for name, value in position.items() if name not in (TOPIC_IDS, SKIPPED)):
@@ -194,6 +195,11 @@ def _by_key(position: dict[str, Any]) -> dict[tuple[str, ...], int]:
                 return {}
             found[topic, partition] = offset
     return found
+
+
+def _is_ordered(numbers: dict[str, int]) -> bool:
+    """True for one number, and for the numbers of a channel's parts. Others may be a date or a checksum."""
+    return len(numbers) == 1 or all(map(is_part, numbers))
 
 
 def _beside(position: Any, name: str) -> dict[str, Any]:

@@ -41,13 +41,13 @@ def only_native(expected: str, found: str, where: str) -> TidegateError:
 
 
 def of_channels(where: str) -> TidegateError:
-    """A job whose queries are joined by channels: no savepoint holds one consistent cut across them yet."""
+    """A retained checkpoint of a job whose queries are joined by channels: it has the newest epoch of each query."""
     return TidegateError(
         Code.SAVEPOINT_REFUSED,
-        expected="a job without channels",
-        found="one whose queries are joined by channels: the newest epochs of two queries are no consistent cut",
+        expected="a savepoint, which is one consistent cut across the channels of a job",
+        found="a retained checkpoint: the newest epochs of two queries are no such cut",
         where=where,
-        next_step="continue from the job's own checkpoint; or write a topic between two jobs, each with savepoints",
+        next_step="restore a savepoint; or start without one, which continues from the newest checkpoint",
     )
 
 

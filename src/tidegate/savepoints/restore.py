@@ -86,7 +86,8 @@ class RestoredQuery:
     `run`: the number that stands for all earlier runs; later runs have higher numbers. `places`: by position of a
     source in Spark's plan, the position of the same source in the savepoint; None for one that begins again.
     `accepted`: the record of operators with an accepted difference; None if there are none. `operators`: by number of a
-    stateful operator in the savepoint, its current number; None if all are unchanged. `make_empty`: makes a checkpoint
+    stateful operator in the savepoint, its current number; None if all are unchanged. `in_job`: sinks whose rows
+    only the job reads: no evidence of them must be there. `make_empty`: makes a checkpoint
     of epoch 0 with empty state in this folder; None if the state is restored, and the epoch keeps its number.
     """
 
@@ -97,6 +98,7 @@ class RestoredQuery:
     places: tuple[int | None, ...]
     accepted: OperatorsAccepted | None = None
     operators: Mapping[int, int] | None = None
+    in_job: frozenset[str] = frozenset()
     make_empty: Callable[[Path], None] | None = None
 
     @property
@@ -345,7 +347,8 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, built: Path) -> No
     storage.put_if_absent(entry(RUNS, query.run.run), encode(query.run))
     storage.put_if_absent(entry(DECIDED, query.epoch), encode(decided))
     saved = restoring.savepoint.record
-    written = begins_with(saved, restoring.record, query.uid, query.start.sinks, query.saved)
+    sinks = [uid for uid in query.start.sinks if uid not in query.in_job]
+    written = begins_with(saved, restoring.record, query.uid, sinks, query.saved)
     storage.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=query.epoch, sinks=written)))
     if query.accepted is not None:
         storage.put_if_absent(entry(OPERATORS, 1), encode(query.accepted))

@@ -70,6 +70,11 @@ def all_restored(job_folder: Folder, record: JobRecord) -> list[Restored]:
     return [each for each in found if each is not None]
 
 
+def restored_since(job_folder: Folder, record: JobRecord) -> int:
+    """The generation of the job's newest restore; 0 if it was never restored."""
+    return max((each.generation for each in all_restored(job_folder, record)), default=0)
+
+
 def _restored_as(job_folder: Folder, job_id: str, generation: int) -> Restored | None:
     found = record_in(open_storage(job_folder), Restored, entry(RESTORES, generation))
     return found if found is not None and found.job_id == job_id else None

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.ingest_part import bring_parts, link_logs
-from tidegate.checkpoints.job_layout import CHANNELS, QUERIES
+from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.spark_layout import is_state
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
@@ -37,14 +37,13 @@ from tidegate.disk.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.disk.walking import files_below
 from tidegate.savepoints.building import Building, BuildingOnDisk
 from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.cut import demand_cut
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
 from tidegate.savepoints.hold import RunningQuery, hold, newest_done
 from tidegate.savepoints.query import operators_of, saved_query
-from tidegate.savepoints.refusals import of_channels
 from tidegate.savepoints.saved_tables import link_readable, state_bytes, tables_in
 from tidegate.savepoints.state_change import lives_by_rows, rows_refused
 from tidegate.savepoints.state_tables import StateTable
-from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
 HELD = "savepoints-held"
@@ -182,9 +181,7 @@ def _remove_empty(job_folder: Folder) -> None:
 
 
 def check_form(job: RunningJob, form: SavepointFormat) -> None:
-    """Raises SAVEPOINT_REFUSED if the job has channels, or state that cannot be stored in this format."""
-    if open_storage(job.folder).folders(CHANNELS):
-        raise of_channels(str(job.folder))
+    """Raises SAVEPOINT_REFUSED if state of the job cannot be stored in this format."""
     if form is SavepointFormat.CANONICAL:
         for running in job.queries:
             _check_rows(job, running.query.uid, operators_of(running.folder / "spark", {}))
@@ -207,6 +204,7 @@ def put_together(
     check_form(job, form)
     with job.keep_input():
         queries = _held(job, held, copying)
+        demand_cut(job.folder, job.record, queries)
     job.reach("held")
     if form is SavepointFormat.NATIVE:
         files = _copied(held, building, copying, lambda _name: True)

@@ -118,6 +118,11 @@ class TwoPhaseSink(ABC):
     evidence that is found does.
     """
 
+    stays_in_job: ClassVar[bool] = False
+    """True if only queries of the job itself read the rows (a channel). A restore does not ask for their evidence: the
+    readers skip the rows of the timeline that it gives up.
+    """
+
     shows: ClassVar[Shows] = Shows.ONCE
     """What readers see of an epoch whose commit was interrupted by the death of the process. `Shows.AGAIN`: the target
     cannot tell which rows it has already shown. `tidegate check` and `info` then report the sink as at-least-once.

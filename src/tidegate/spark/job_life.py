@@ -29,6 +29,7 @@ from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
 from tidegate.spark.reading_out import Reins, read_out_all
+from tidegate.spark.refusals import canceled_with_channels
 from tidegate.spark.savepointing import SavepointTaker, not_of_this_job
 from tidegate.storages.schemes import Folder
 
@@ -138,8 +139,10 @@ class JobLife:
         """Like `stop_with_savepoint` and `cancel_with_savepoint`, without waiting, and without a check of the folder.
 
         Raises if the request is not accepted: the job has no savepoints, is being drained without such a request, or is
-        already ending.
+        already ending; or it has channels, and a cancel would leave rows in them.
         """
+        if self._has_channels and ending is EndMode.CANCEL:
+            raise canceled_with_channels(self.name)
         with self._asked.lock:
             if self._asked.ending is EndMode.DRAIN and ending is not EndMode.DRAIN:
                 raise no_last_savepoint(self.name, "the job is being drained: nothing resumes from its end")

@@ -140,6 +140,7 @@ class _Carried:
             run=Run(run=number, token=token, host=host, process=process, since=since),
             places=places,
             operators=match.places if match is not None and match.moves_files else None,
+            in_job=frozenset(uid for uid, sink in plan.sinks.items() if sink.stays_in_job),
             make_empty=partial(begin_empty, self.plan.session, plan, saved, places, files) if empty else None,
         )
 

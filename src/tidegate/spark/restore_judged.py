@@ -21,6 +21,7 @@ from tidegate.savepoints.folder import (
 )
 from tidegate.savepoints.judgement import Judgement, judge
 from tidegate.savepoints.operator_match import operators_refused
+from tidegate.savepoints.refusals import of_channels
 from tidegate.savepoints.restored import all_restored, begins_over, would_begin_over
 from tidegate.savepoints.restoring import Scope
 from tidegate.savepoints.restoring_program import Program, ProgramQuery
@@ -87,6 +88,7 @@ class _Gathered:
             *self._drained(),
             *self._begun_over(found),
             *self._sources_compared(found),
+            *self._cut_of_checkpoint(),
             *self._backend_of_checkpoint(found),
             *self._operators_compared(found),
             *(() if given_up is None else given_up.against(_same_uid(found.matched))),
@@ -149,6 +151,11 @@ class _Gathered:
                 except TidegateError as error:
                     yield error
 
+    def _cut_of_checkpoint(self) -> Iterator[TidegateError]:
+        """A savepoint of a job with channels is a cut across them; a retained checkpoint is none."""
+        if self.restore.savepoint.origin is not None and any(plan.reads_from for plan in self.plan.queries):
+            yield of_channels(f"job {self.restore.target.name}, {self.restore.savepoint.found_at}")
+
     def _backend_of_checkpoint(self, found: Judgement) -> Iterator[TidegateError]:
         """A retained checkpoint keeps its backend; a savepoint may change it."""
         for uid, change in found.rewritten.items() if self.restore.savepoint.origin is not None else ():
@@ -178,7 +185,7 @@ class _Gathered:
         """With the uid of the query."""
         for plan in self.plan.queries:
             for uid, sink in plan.sinks.items():
-                if leaves_evidence(sink, self.plan.settings.checkpointing_mode):
+                if not sink.stays_in_job and leaves_evidence(sink, self.plan.settings.checkpointing_mode):
                     seen = self._seen(plan, found.matched.get(plan.query.uid), uid, sink)
                     error = judge_sink(self.restore.savepoint.record, self.restore.target, seen)
                     if error is not None:

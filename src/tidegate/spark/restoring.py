@@ -101,14 +101,15 @@ def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Folder, f
             own = f"no job, or the savepoint's own (id {saved.job_id}), where a savepoint is claimed"
             raise _not_to_claim(own, f"job {found.name} of id {found.job_id}", savepoint)
         # The job may have used another folder in between: evidence in its sinks may be of older generations, too.
-        begun = [found.generation, opened, *([saved.generation] if found.job_id == saved.job_id else [])]
+        # And a position in a channel names generations of the savepoint, also of another job.
+        begun = [found.generation, opened, saved.generation]
         return JobRecord(name=found.name, job_id=found.job_id, generation=max(begun) + 1)
     if wish.claim:
         if was_forgotten(job_folder, saved.job_id):
             living = "a savepoint of a job that was not forgotten here, where it is claimed"
             raise _not_to_claim(living, f"one of job {saved.job} of id {saved.job_id}, which was", savepoint)
         return JobRecord(name=job, job_id=saved.job_id, generation=max(saved.generation, opened) + 1)
-    return JobRecord(name=job, job_id=secrets.token_hex(4), generation=opened + 1)
+    return JobRecord(name=job, job_id=secrets.token_hex(4), generation=max(saved.generation, opened) + 1)
 
 
 def _not_to_claim(expected: str, found: str, savepoint: Savepoint) -> TidegateError:

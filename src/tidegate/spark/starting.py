@@ -33,7 +33,6 @@ from tidegate.operate.sources import write_sources
 from tidegate.savepoints.continued import is_sealed
 from tidegate.savepoints.fresh import Fresh, first_generation
 from tidegate.savepoints.hold import RunningQuery
-from tidegate.savepoints.refusals import of_channels
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.scratch import left_by_drivers, remove_left
 from tidegate.savepoints.settled import demand_starts, settle
@@ -158,8 +157,6 @@ class Starting:
     def restored(self, wish: Restore | None, record: JobRecord) -> JobRecord:
         """*job.json* after the savepoint is restored, if a restore was requested and not done before."""
         job = self.job
-        if wish is not None and job.has_channels:
-            raise of_channels(f"job {job.name}")
         with ExitStack() as aside:
             restore = open_restore(wish, job.folder, job.name, job.settings.checkpointing_mode, aside, Opens.RESTORE)
             if restore is None:

@@ -12,13 +12,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tidegate.channels.log import ChannelLog, PublishedRows, is_part_of
-from tidegate.channels.reading import ChannelPosition, ChannelRowsOfTask, is_behind, least, shared_by_tasks
+from tidegate.channels.log import ChannelLog, PublishedRows
+from tidegate.channels.reading import ChannelRowsOfTask, shared_by_tasks
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import read_retained
+from tidegate.core.channel_parts import ChannelPosition, is_behind, least, live, position_in, unread
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.json_formats import Unreadable, parsed
+from tidegate.core.json_formats import parsed
 from tidegate.core.levels import Level
 from tidegate.core.records import DoneEpoch
 from tidegate.core.spark_log import parse_offsets
@@ -43,19 +44,19 @@ class ChannelSource(PositionedSource):
         self.schema = schema
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
-        return self.stream(session, where, None)
+        return self.stream(session, where, None, 0)
 
     def opened(self, ground: Ground) -> OpenedSource:
         return OpenedChannel(self, ground)
 
-    def stream(self, session: SparkSession, where: str, begin: ChannelPosition | None) -> DataFrame:
-        """The rows from a position on. None: outside of a query."""
+    def stream(self, session: SparkSession, where: str, begin: ChannelPosition | None, since: int) -> DataFrame:
+        """The rows from a position on, of the generations from `since` on. None: outside of a query."""
         context = session.sparkContext
 
         def cores() -> int:
             return context.defaultParallelism  # asked for each epoch: executors come and go
 
-        positions = partial(ChannelPositions, lambda: self.sink.log, where, begin, cores)
+        positions = partial(ChannelPositions, lambda: self.sink.log, where, begin, cores, since)
         rows = ChannelRowsOfTask(self.sink.folder, arrow_schema(self.schema), where)
         return python_stream(session, "tidegate-channel", self.schema, positions, _Told(rows, WORD))
 
@@ -72,19 +73,22 @@ class OpenedChannel(OpenedSource):
         return msgspec.json.encode(self._source.sink.log.begin(generation)).decode()
 
     def compare(self, where: str, reached: str) -> None:
-        """What a checkpoint has read of a channel must be in the channel."""
-        read = {part: at for part, at in position_of(reached, self._source.sink.uid, where).items() if at}
+        """What a checkpoint has read of the live parts of a channel must be in the channel."""
+        position = live(position_of(reached, self._source.sink.uid, where), self._ground.restored_since())
+        read = {part: at for part, at in position.items() if at}
         back = goes_back(read, self._source.sink.log.ends)
         if back:
             raise _behind(back, where)
 
     def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
-        return self._source.stream(session, use.where, position_of(use.position, self._source.sink.uid, use.where))
+        begin = position_of(use.position, self._source.sink.uid, use.where)
+        return self._source.stream(session, use.where, begin, self._ground.restored_since())
 
     def monitor(self, name: str) -> Monitor:
         return ChannelMonitor(
             name,
             self._source.sink,
+            self._ground.restored_since(),
             partial(retained_positions, self._ground.folder.parent.parent, self._source.sink.uid),
         )
 
@@ -93,16 +97,23 @@ class ChannelMonitor:
     """Lets go of the rows that every reader has passed, and counts those that this reader has not."""
 
     def __init__(
-        self, reader: str, sink: ChannelSink, retained: Callable[[frozenset[str]], Sequence[ChannelPosition]]
+        self,
+        reader: str,
+        sink: ChannelSink,
+        since: int,
+        retained: Callable[[frozenset[str]], Sequence[ChannelPosition]],
     ) -> None:
-        """`retained`: returns the positions of sources in the job's retained checkpoints."""
+        """`since`: the oldest live generation. `retained`: returns the positions of sources in the job's retained
+        checkpoints.
+        """
         self._reader = reader
         self._sink = sink
+        self._since = since
         self._retained = retained
         self._newest: ChannelPosition | None = None
 
     def tell(self, position: str) -> None:
-        self._newest = parsed(position, dict[str, int])
+        self._newest = live(parsed(position, dict[str, int]), self._since)
         done, log = self._sink.passed, self._sink.log
         passed = done.done(self._reader, self._newest)
         if passed is not None and log.is_worth_a_trim(passed):
@@ -112,11 +123,7 @@ class ChannelMonitor:
                 _LOG.warning("channel %s: no rows were removed (%s)", self._reader, error)
 
     def behind(self) -> int | None:
-        newest = self._newest
-        if newest is None:
-            return None
-        ends = self._sink.log.ends.items()
-        return sum(max(0, end - newest.get(part, 0)) for part, end in ends if is_behind(newest, part))
+        return None if self._newest is None else max(0, unread(self._newest, self._sink.log.ends, self._since))
 
     def close(self) -> None:
         """Does nothing: the log is closed with the job."""
@@ -126,15 +133,23 @@ class ChannelPositions(StreamPositions):
     """The positions of a channel for one query. `begin`: where the query begins; None outside of a query."""
 
     def __init__(
-        self, log: Callable[[], ChannelLog], where: str, begin: ChannelPosition | None, cores: Callable[[], int]
+        self,
+        log: Callable[[], ChannelLog],
+        where: str,
+        begin: ChannelPosition | None,
+        cores: Callable[[], int],
+        since: int = 0,
     ) -> None:
-        """Raises SOURCE_OPTION for a query that is not of a job. `cores`: the number of tasks that run at once."""
+        """Raises SOURCE_OPTION for a query that is not of a job. `cores`: the number of tasks that run at once.
+        `since`: the oldest live generation; rows of older ones are not read any more.
+        """
         if begin is None:
             raise outside_a_job(where)
         self._log = log
         self._where = where
         self._begin = begin
         self._cores = cores
+        self._since = since
         self._last: ChannelPosition | None = None
 
     def first(self) -> Place:
@@ -144,7 +159,7 @@ class ChannelPositions(StreamPositions):
         self._last = dict(self._log().ends)
 
     def after(self, start: Place) -> Place:
-        ends = self._log().ends if self._last is None else self._last
+        ends = live(self._log().ends if self._last is None else self._last, self._since)
         found = {part: max(ends.get(part, 0), at) for part, at in start.items()}
         return {**found, **{part: at for part, at in ends.items() if part not in start and is_behind(start, part)}}
 
@@ -185,15 +200,6 @@ def position_of(position: str, channel: str, where: str) -> ChannelPosition:
     if found is None:
         raise other_source(f"channel {channel}", position, where)
     return found
-
-
-def position_in(text: str, channel: str) -> ChannelPosition | None:
-    """The position in a text; None if it is not a position in this channel."""
-    try:
-        found = parsed(text, dict[str, int])
-    except Unreadable:
-        return None
-    return found if found and all(is_part_of(channel, part) for part in found) else None
 
 
 def _behind(back: str, where: str) -> TidegateError:

@@ -53,7 +53,8 @@ class Ground:
     of retained checkpoints of the job; a restore can go back to each of them. `epochs_kept`: for how many epochs a
     query's files are kept. `bounded`: True in a run until `caught-up`. `oldest`: for each reader, the positions of its
     query's sources in the job's oldest retained checkpoint. `saved`: the part of an ingest log in a savepoint from
-    which the source resumes.
+    which the source resumes. `restored_since`: returns the generation of the job's newest restore, 0 without one; in
+    a check of a restore, the generation that it would open.
     """
 
     session: SparkSession
@@ -65,6 +66,7 @@ class Ground:
     bounded: bool
     oldest: Callable[[], Mapping[str, Sequence[str | None]]]
     saved: SavedLog | None = None
+    restored_since: Callable[[], int] = lambda: 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

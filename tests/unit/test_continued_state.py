@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.unit.test_state_proof import Generation
+from tidegate.checkpoints.job_layout import RESTORES
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DECIDED, entry
-from tidegate.core.records import JobRecord, Run, Sealed, encode
+from tidegate.core.records import JobRecord, Restored, Run, Sealed, encode
 from tidegate.savepoints.continued import Continuing, open_continuation
+from tidegate.savepoints.restored import restored_since
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
 
 OLDER = JobRecord(name="job", job_id="0f1e2d3c", generation=1)
 NEWER = JobRecord(name="job", job_id="0f1e2d3c", generation=2)
@@ -42,6 +47,30 @@ def test_a_continued_generation_refuses_state_that_was_written_over(sealed: Gene
         go_on(sealed)
     assert caught.value.code == "TG-STATE-OVERWRITTEN"
     assert caught.value.where == str(sealed.spark / "state/0/1/2.delta")
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_continued_generation_is_no_restore(sealed: Generation, *, late: bool) -> None:
+    """The rows that wait in a channel are those of the restored job: its readers read them. `late`: an opener that was
+    paused notes its restore, which never counts.
+    """
+    folder = sealed.folder.parent.parent.parent
+    note(folder, OLDER, "2026-01-01")
+    if late:
+        note(folder, NEWER, "2026-01-02")
+    newest = msgspec.structs.replace(NEWER, generation=3 if late else 2)
+    open_continuation(Continuing(job_folder=folder, older=OLDER, newer=newest, run=RUN))
+    assert restored_since(folder, newest) == 1
+    note(folder, newest, "2026-01-03")
+    assert restored_since(folder, newest) == newest.generation
+
+
+def note(folder: Folder, record: JobRecord, at: str) -> None:
+    """The record of a restore."""
+    restored = Restored(
+        job_id=record.job_id, generation=record.generation, savepoint="saved", digest="", at=at, epochs={}
+    )
+    open_storage(folder).replace(entry(RESTORES, record.generation), encode(restored))
 
 
 def go_on(sealed: Generation) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import msgspec
+
 from tidegate.checkpoints.job_layout import QUERIES, RESTORES, generation_folder
 from tidegate.checkpoints.spark_layout import (
     entry_numbers,
@@ -71,8 +73,17 @@ def all_restored(job_folder: Folder, record: JobRecord) -> list[Restored]:
 
 
 def restored_since(job_folder: Folder, record: JobRecord) -> int:
-    """The generation of the job's newest restore; 0 if it was never restored."""
-    return max((each.generation for each in all_restored(job_folder, record)), default=0)
+    """The generation that the job's newest restore has opened; 0 if it was never restored. A generation that continues
+    a sealed one (`savepoints.continued`) has the same record, and is no restore.
+    """
+    newest = read_restored(job_folder, record)
+    if newest is None:
+        return 0
+    return min(
+        each.generation
+        for each in all_restored(job_folder, record)
+        if msgspec.structs.replace(each, generation=record.generation) == newest
+    )
 
 
 def _restored_as(job_folder: Folder, job_id: str, generation: int) -> Restored | None:

@@ -19,7 +19,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.operate.forgetting import clear_sink
 from tidegate.sinks.base import SinkPlan
-from tidegate.spark.sources.channel import ChannelPositions, ChannelSource, OpenedChannel, position_of
+from tidegate.spark.sources.channel import ChannelMonitor, ChannelPositions, ChannelSource, OpenedChannel, position_of
 from tidegate.spark.sources.source import Ground, Monitor
 from tidegate.storages.journals import open_journal
 from tidegate.storages.opening import open_storage
@@ -82,6 +82,20 @@ def test_rows_stay_that_another_source_of_the_channel_has_not_passed(sink: Chann
     published(sink.log, sink.folder, 7)
     with pytest.raises(TidegateError, match="TG-CHANNEL-LOST"):
         ChannelLog(sink.folder).between({"numbers.1.0": 1}, {"numbers.1.0": 12}, "")
+
+
+def test_rows_go_after_a_restore_also_those_that_it_gave_up(sink: ChannelSink) -> None:
+    """A retained checkpoint stands for ever where the restore has left the part of the older generation."""
+    published(sink.log, sink.folder, 0, 1)
+    published(sink.log, sink.folder, *range(6), generation=2)
+    done = {"numbers.1.0": 2, "numbers.2.0": 12}
+    opened(sink)
+    told(ChannelMonitor("job.add.numbers-in", sink, 2, lambda _sources: [done]), done, done)
+    published(sink.log, sink.folder, 6, generation=2)
+    assert [open_journal(rows_folder(sink.folder, IDENTITY.job_id, each)).epochs() for each in (1, 2)] == [
+        [],
+        [4, 5, 6],
+    ]
 
 
 def test_rows_stay_of_a_part_that_a_reader_has_not_begun() -> None:

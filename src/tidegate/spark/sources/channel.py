@@ -118,7 +118,8 @@ class ChannelMonitor:
         passed = done.done(self._reader, self._newest)
         if passed is not None and log.is_worth_a_trim(passed):
             try:
-                log.trim(least([passed, *self._retained(done.sources)]))
+                retained = [live(position, self._since) for position in self._retained(done.sources)]
+                log.trim(least([passed, *retained]))
             except TidegateError as error:
                 _LOG.warning("channel %s: no rows were removed (%s)", self._reader, error)
 

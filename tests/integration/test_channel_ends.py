@@ -74,6 +74,21 @@ def test_rows_that_an_end_leaves_come_at_the_next_start(place: Place, end: str) 
     assert words_of(place) == ["ice", "sand", "sea"]
 
 
+def test_what_a_reader_does_not_read_in_the_time_of_a_stop_comes_at_the_next_start(place: Place) -> None:
+    place.write("sea")
+    handle = slow_chain(place).start()
+    wait_until(lambda: place.log("spark/offsets", "pass"), "the first epoch of the slow reader")
+    place.write("sand")
+    place.write(*(f"ice-{number}" for number in range(8)))
+    wait_until(lambda: is_passing(place), "more rows behind it")
+    begun = time.monotonic()
+    handle.stop(5.0)
+    assert len(words_of(place)) < 10
+    assert 5.0 <= time.monotonic() - begun < 30
+    run(slow_chain(place, seconds=0.0))
+    assert len(words_of(place)) == len(set(words_of(place))) == 10
+
+
 def test_a_drain_ends_event_time_query_after_query(place: Place) -> None:
     """Two windows one behind the other: nothing of either is visible before, all of both afterwards."""
     place.write({"at": "2024-01-01T00:00:01Z"}, {"at": "2024-01-01T00:00:02Z"}, {"at": "2024-01-01T00:00:21Z"})

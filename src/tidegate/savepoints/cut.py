@@ -13,6 +13,7 @@ from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.core.channel_parts import ChannelPosition, position_in, unread
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import ChannelEpoch, JobRecord, SavedQuery
+from tidegate.core.spark_log import parse_offsets
 from tidegate.savepoints.restored import restored_since
 from tidegate.storages.opening import open_storage
 from tidegate.storages.recorded import record_in
@@ -31,7 +32,7 @@ def demand_cut(job_folder: Folder, job: JobRecord, queries: Sequence[SavedQuery]
     for channel in names:
         ends = _ends(channels.below(f"{channel}/{EPOCHS}"), queries)
         for query in queries:
-            for text in query.ends.values():
+            for text in _positions(query):
                 position = None if text is None else position_in(text, channel)
                 if position is not None:
                     _compare(job, channel, query.done.query, position, ends, since)
@@ -44,8 +45,14 @@ def _compare(
         raise _no_cut(job, f"the rows of channel {channel} up to the saved epoch of its writer", "newer ones")
     rows = unread(position, ends, since)
     if rows:
-        found = f"{rows} wait" if rows > 0 else f"it has read {-rows} behind that epoch"
+        found = f"rows that it has not read: {rows}" if rows > 0 else f"rows that it has read behind it: {-rows}"
         raise _no_cut(job, f"query {query} to have read channel {channel} to the saved epoch of its writer", found)
+
+
+def _positions(query: SavedQuery) -> Sequence[str | None]:
+    """By place in Spark's plan: a source that the query reads twice may have two, of which `ends` has one."""
+    offsets = parse_offsets(query.done.offsets)
+    return () if offsets is None else offsets.positions
 
 
 def _ends(epochs: Storage, queries: Sequence[SavedQuery]) -> ChannelPosition | None:

@@ -1,0 +1,70 @@
+"""The cut of a savepoint across the channels of a job: every reader stands where the saved epoch of the writer ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_channel_log import published
+from tidegate.channels.log import ChannelLog
+from tidegate.core.errors import TidegateError
+from tidegate.core.records import DoneEpoch, JobRecord, SavedQuery
+from tidegate.savepoints.cut import demand_cut
+from tidegate.storages.schemes import Folder
+from tidegate.testing.contract import IDENTITY
+
+JOB = JobRecord(name="job", job_id=IDENTITY.job_id, generation=1)
+
+
+def saved(query: str, epoch: int, *read: Mapping[str, int]) -> SavedQuery:
+    """A query at the end of an epoch. `read`: the positions of one source, which the query reads so many times."""
+    positions = [json.dumps(each) for each in read]
+    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+    sources = ("numbers-in",) * len(read)
+    done = DoneEpoch(
+        query=query,
+        generation=1,
+        epoch=epoch,
+        run=1,
+        sources=sources,
+        sinks=(),
+        offsets="\n".join(["v1", metadata, *positions]).encode(),
+        commits=b'v1\n{"nextBatchWatermarkMs":0}',
+        progress={},
+    )
+    ends: dict[str, str | None] = dict(zip(sources, positions, strict=True))
+    return SavedQuery(done=done, ends=ends, watermark_ms=0, backend=None, partitions=None, operators=(), fingerprint="")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Folder:
+    """The writer has published three epochs of two rows."""
+    folder = Folder.of(tmp_path / "job")
+    channel = folder / "channels" / "numbers"
+    published(ChannelLog(channel), channel, 0, 1, 2)
+    return folder
+
+
+def test_a_savepoint_is_a_cut_if_each_reader_stands_where_the_saved_epoch_of_the_writer_ends(job: Folder) -> None:
+    demand_cut(job, JOB, [saved("by-day", 2), saved("add", 7, {"numbers.1.0": 6})])
+    demand_cut(job, JOB, [saved("by-day", 1), saved("add", 7, {"numbers.1.0": 4})])
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [
+        ([{"numbers.1.0": 4}], "rows that it has not read: 2"),
+        ([{"numbers.1.0": 4}, {"numbers.1.0": 6}], "rows that it has not read: 2"),
+        ([{"numbers.1.0": 6}, {"numbers.1.0": 4}], "rows that it has not read: 2"),
+        ([{"numbers.1.0": 8}], "rows that it has read behind it: 2"),
+    ],
+)
+def test_rows_in_a_channel_refuse_a_savepoint_also_of_a_source_that_is_read_twice(
+    job: Folder, read: list[dict[str, int]], found: str
+) -> None:
+    with pytest.raises(TidegateError) as refused:
+        demand_cut(job, JOB, [saved("by-day", 2), saved("add", 7, *read)])
+    assert (refused.value.code, refused.value.found) == ("TG-SAVEPOINT-REFUSED", found)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from tidegate.channels.sink import ChannelSink
 from tidegate.core.fingerprints import Allowed
 from tidegate.core.records import JobRecord, OperatorFingerprint
 from tidegate.settings.config import Settings
@@ -53,10 +52,6 @@ class DeclaredJob:
     @property
     def folder(self) -> Folder:
         return Folder.of(self.settings.checkpointing_dir) / self.name
-
-    @property
-    def has_channels(self) -> bool:
-        return any(isinstance(sink, ChannelSink) for query in self.queries for sink in query.sinks)
 
     def written_for(self, query: DeclaredQuery) -> frozenset[str]:
         """The queries that write the channels which this query reads."""

@@ -114,7 +114,7 @@ def test_under_another_name_and_in_another_folder_what_was_due_comes_first(place
     assert windows_out(place) == {1: [("00:00:00", 1)], 3: [("00:00:10", 2)]}, "00:00:02 came too late"
     assert place.table() == [("sea", 5)]
     copy = job_record(place, "copy")
-    assert (copy.generation, copy.job_id != first.job_id) == (1, True)
+    assert (copy.generation, copy.job_id != first.job_id) == (2, True), "positions name generations of the first job"
 
 
 def test_a_job_goes_back_behind_visible_rows_only_where_somebody_says_so_and_once(

@@ -1,7 +1,7 @@
 """Two queries joined by a channel: one draws a number for each line, the other adds the numbers of each word.
 
-Arguments: a folder with the input `in`, and where the checkpoints are. The drawn rows are in `drawn` as well, so that
-the sums can be compared with exactly the rows that were published.
+Arguments: a folder with the input `in`, where the checkpoints are, and the id of a fresh generation, if any. The drawn
+rows are in `drawn` as well, so that the sums can be compared with exactly the rows that were published.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.support.session import small_session
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 
 
-def main(folder: Path, checkpoints: str) -> None:
+def main(folder: Path, checkpoints: str, fresh: str | None = None) -> None:
     spark = None if checkpoints.startswith("s3:") else small_session()
     job = Job("chain", spark=spark, checkpointing_dir=checkpoints, checkpointing_interval=0, lease_timeout="8s")
     lines = job.source("lines", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
@@ -26,8 +26,8 @@ def main(folder: Path, checkpoints: str) -> None:
     sums = rows.groupBy("word").agg(F.count("*").alias("seen"), F.sum("drawn").alias("total"))
     table = SQLiteSink("sums", str(folder / "out.db"), table="sums", key="word")
     job.query("add", sums, mode="update", sinks=[table])
-    job.run(until="caught-up")
+    job.run(until="caught-up", fresh=fresh)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

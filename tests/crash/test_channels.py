@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
 import threading
 from collections import Counter
@@ -48,6 +49,30 @@ def test_a_chain_with_its_channel_on_s3_is_exact_when_its_driver_is_killed(s3: S
     is_exact_after(tmp_path, str(s3.folder()), "commit.before")
 
 
+@turn(1, of=4)
+@pytest.mark.timeout(400)
+def test_rows_that_wait_in_a_channel_are_read_in_the_generation_that_continues_a_sealed_one(
+    s3: S3Server, tmp_path: Path
+) -> None:
+    """The sealed generation was opened as a fresh one. Its writer is killed before the reader begins; the start that
+    would open another fresh one is killed behind the seal.
+    """
+    checkpoints = str(s3.folder())
+    write_input(tmp_path, range(2))
+    for arguments, failpoint in (
+        (["one"], ""),
+        ([], "decision.after@3=crash"),
+        (["another"], "restore.recorded=crash"),
+        ([], ""),
+    ):
+        with Driver(
+            PROGRAM, str(tmp_path), checkpoints, *arguments, log=tmp_path / "log", failpoints=failpoint
+        ) as driver:
+            assert driver.wait() == (0 if failpoint == "" else -signal.SIGKILL), driver.tail()
+        write_input(tmp_path, range(2, FILES))
+    is_exact(tmp_path)
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in KILLED_AT[:6]], count=1))
 def test_the_drain_of_a_chain_goes_on_after_each_kill_and_leaves_nothing_in_the_channel(
@@ -74,13 +99,23 @@ def test_the_drain_of_a_chain_goes_on_after_each_kill_and_leaves_nothing_in_the_
 
 def is_exact_after(folder: Path, checkpoints: str, point: str) -> None:
     """The writer is killed in its second epoch, then the reader in its first one; then all is caught up."""
-    (folder / "in").mkdir()
-    for number in range(FILES):
-        (folder / "in" / f"{number}.txt").write_text("".join(f"word {number * each % 5}\n" for each in range(6)))
+    write_input(folder, range(FILES))
     for failpoint in (f"{point}@1=crash", f"{point}@0=crash", ""):
         with Driver(PROGRAM, str(folder), checkpoints, log=folder / "log", failpoints=failpoint) as driver:
             code = driver.wait()
     assert code == 0, driver.tail()
+    is_exact(folder)
+
+
+def write_input(folder: Path, numbers: range) -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    for number in numbers:
+        path = folder / "in" / f"{number}.txt"
+        if not path.exists():
+            path.write_text("".join(f"word {number * each % 5}\n" for each in range(6)))
+
+
+def is_exact(folder: Path) -> None:
     files = (folder / "drawn").glob("*.json")
     published = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     seen, total = Counter[str](), Counter[str]()

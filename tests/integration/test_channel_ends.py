@@ -25,9 +25,9 @@ def slow(words: DataFrame, seconds: float) -> DataFrame:
     return words.select(after_a_while("word").alias("word"))
 
 
-def slow_chain(place: Place, seconds: float = 1.5) -> Job:
+def slow_chain(place: Place, seconds: float = 1.5, **settings: object) -> Job:
     """A reader of a channel that another reader fills. The first reader is slow."""
-    job = place.job()
+    job = place.job("job", **settings)
     words, again = job.channel("words"), job.channel("again")
     job.query("write", place.words(job, "lines"), sinks=[words])
     job.query("pass", slow(job.source("words-in", words), seconds), sinks=[again])
@@ -72,6 +72,17 @@ def test_rows_that_an_end_leaves_come_at_the_next_start(place: Place, end: str) 
     assert time.monotonic() - begun < 30
     run(slow_chain(place, seconds=0.0))
     assert words_of(place) == ["ice", "sand", "sea"]
+
+
+def test_a_stop_reads_a_channel_out_whose_reader_is_between_two_epochs_with_state_in_hashmap(place: Place) -> None:
+    """The epoch behind the pause has begun for Spark, and none of its tasks: its state is as it was."""
+    place.write("sea")
+    place.write("sand")
+    handle = slow_chain(place, seconds=4.0, state_backend="hashmap", checkpointing_min_pause=8.0).start()
+    wait_until(lambda: len(place.log("spark/offsets", "pass")) == 2, "the second epoch of the reader, in Spark's log")
+    time.sleep(1.0)
+    handle.stop()
+    assert words_of(place) == ["sand", "sea"][-len(place.log("ledger/done", "write")) :]
 
 
 def test_what_a_reader_does_not_read_in_the_time_of_a_stop_comes_at_the_next_start(place: Place) -> None:

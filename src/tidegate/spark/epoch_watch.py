@@ -51,6 +51,11 @@ class EpochWatch:
         self._cut_at = math.inf
         self._end_asked_at = math.inf
 
+    @property
+    def let_in_newest(self) -> int:
+        """The newest epoch whose tasks may have begun; -1 before the first."""
+        return self._epoch
+
     def rest_seconds(self) -> float:
         """Seconds left of the pause before the next epoch may begin."""
         return self._may_begin_at - time.monotonic()

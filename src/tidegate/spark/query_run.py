@@ -224,7 +224,7 @@ class QueryRun:
         self.threads.await_end(self._raise_failure)
         self.progress.close()
         self._thread.overdue_note.wait()
-        if not self.plan.store.names_files and self.cut_off is not None:
+        if not self.plan.store.names_files and self.cut_off == self._shared.watch.let_in_newest:
             note_cut_off(self.plan.folder)  # its state is not safe in this process: the files have no unique names
         self._raise_failure()
         return self.runner.run(close_run(self.plan.query, self._opened()))

@@ -77,6 +77,6 @@ def _no_cut(job: JobRecord, expected: str, found: str) -> TidegateError:
         expected=expected,
         found=found,
         where=f"job {job.name}",
-        next_step=f"stop the job with the savepoint (`tidegate stop {job.name} -p DIR`): then every channel is read to"
-        " its end first, if stop_timeout is enough",
+        next_step=f"start the job if it has ended, and stop it with the savepoint (`tidegate stop {job.name} -p DIR`):"
+        " every channel is read to its end first, if stop_timeout is enough",
     )

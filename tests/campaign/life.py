@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from tests.campaign.places import DELIVERY, PROGRAM, Places
 from tidegate import Job, JobHandle, TidegateError
-from tidegate.core.errors import Remedy
+from tidegate.core.next_steps import Remedy
 
 _LOOK_SECONDS = 0.01
 _FAILURES_AT_MOST = 8

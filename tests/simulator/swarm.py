@@ -19,8 +19,9 @@ from tests.simulator.slots import Place
 from tests.world.engine import Do, Reason, SparkStopped, TaskFailed
 from tests.world.sinks import FilesSink, Rows, SimSink, StagedSink, Table
 from tidegate.core.effects import Tell
-from tidegate.core.errors import Code, Remedy, TidegateError
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, DONE, entry
+from tidegate.core.next_steps import Remedy
 from tidegate.core.records import Attempt, Decided, Sealed, decode, is_of_kind
 
 MOST_STARTS: Final = 10

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tidegate.cli.exits import Exit, exit_of
-from tidegate.core.errors import Code, Remedy
+from tidegate.core.errors import Code
+from tidegate.core.next_steps import Remedy
 from tidegate.supervise.cures import BY_REMEDY, SURROUNDINGS, Cure, can_restart, cure_of, refuses
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from tests.unit.test_finish_choose import OFFSETS, QUERY, STATELESS, prepared
 from tidegate.core import effects as fx
-from tidegate.core.errors import Code, Remedy, TidegateError
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.finish import catch_up, decide
 from tidegate.core.finish_steadily import decide_and_look
 from tidegate.core.ledger import START, read_finished, read_finished_through
+from tidegate.core.next_steps import Remedy
 from tidegate.core.records import Decided, Done, Run, Start, decode, digest_of, encode
 
 RUN = Run(run=1, token="t", host="h", process=1, since="now")

@@ -16,8 +16,9 @@ from tests.world.engine import Do, Reason, SparkStopped, TaskFailed, read_offset
 from tests.world.sinks import KafkaSink, Rows, SimSink, open_sinks
 from tidegate.core import effects as asked
 from tidegate.core.effects import Effect
-from tidegate.core.errors import Code, Remedy, TidegateError
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, DONE, OVERDUE, START
+from tidegate.core.next_steps import Remedy
 from tidegate.core.records import Answer, Committable, Outcome
 
 MOST_STEPS: Final = 6000

@@ -7,18 +7,9 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias
 
-from tidegate.core.next_steps import NEXT_STEPS
+from tidegate.core.next_steps import NEXT_STEPS, Remedy
 
 Detail: TypeAlias = "str | int"
-
-
-class Remedy(Enum):
-    """The next action of an error's reader."""
-
-    PROGRAM = "change the program or its settings"
-    SURROUNDINGS = "repair the environment (disk, rights, server, Java), then start again"
-    RESTART = "start again: nothing is lost, the last epochs are finished or run again"
-    DECIDE = "decide: rows would be lost or repeated, so nothing was done"
 
 
 class Code(Enum):

@@ -1,12 +1,24 @@
-"""The next step of an error, by the label of its code, if one text is correct for every raise.
+"""What the reader of an error does next: the kinds of action, and the text by the label of the error's code.
 
-A raise that knows more passes `next_step=`. A test ensures that each text of this table occurs nowhere else.
+The table has a text if it is correct for every raise. A raise that knows more passes `next_step=`. A test ensures that
+each text of this table occurs nowhere else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Final
+
+
+class Remedy(Enum):
+    """The next action of an error's reader."""
+
+    PROGRAM = "change the program or its settings"
+    SURROUNDINGS = "repair the environment (disk, rights, server, Java), then start again"
+    RESTART = "start again: nothing is lost, the last epochs are finished or run again"
+    DECIDE = "decide: rows would be lost or repeated, so nothing was done"
+
 
 NEXT_STEPS: Final[Mapping[str, str]] = {
     "TG-START-REFUSED": "mend each of those listed below; nothing was started",

@@ -22,8 +22,9 @@ from enum import Enum
 from functools import partial
 from typing import NoReturn
 
-from tidegate.core.errors import Code, Remedy, TidegateError
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query, of_sink
+from tidegate.core.next_steps import Remedy
 from tidegate.core.records import Evidence, Outcome, SinkIdentity
 from tidegate.operate.finishing import finish
 from tidegate.operate.place import JobPlace, QueryPlace, open_job

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tidegate.core.errors import Code, Remedy, TidegateError
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.next_steps import Remedy
 from tidegate.disk.durable import is_of_a_failed_sync
 from tidegate.operate.job_end import is_of_an_unready_sink
 

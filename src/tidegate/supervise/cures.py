@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from tidegate.core.errors import Code, Remedy
+from tidegate.core.errors import Code
+from tidegate.core.next_steps import Remedy
 
 
 class Cure(Enum):

@@ -11,12 +11,13 @@ from tests.support.hdfs import HdfsServer
 from tests.support.proxy import Proxy, Rule
 from tests.support.remote_files import RemoteFilesContract, content, visible
 from tidegate.core.records import Evidence
+from tidegate.sinks.files.names import HIDDEN
 from tidegate.sinks.files.sink import FileSink
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.schemes import Folder
 from tidegate.storages.target_files import TargetFiles
 from tidegate.storages.targets import open_target_files
-from tidegate.testing.contract import attempt_of, rows_from
+from tidegate.testing.contract import IDENTITY, attempt_of, rows_from
 from tidegate.testing.target_files_contract import TargetFilesContract
 
 
@@ -46,6 +47,14 @@ class TestFilesOnHdfs(RemoteFilesContract):
         assert sink.evidence(committable) is Evidence.PRESENT
         self.all_taken(sink.commit([committable]))
         self.target_has()
+
+    def test_what_a_killed_claim_leaves_goes_at_the_next_start(self) -> None:
+        sink, files = self.opened(), open_checkpoint_files(self.target)
+        folder = f"{HIDDEN}/{self.place(sink).claims.folder(IDENTITY)}"
+        left = f"{folder}/.g1-e9.claim.5f1e.tidegate.tmp"
+        files.write(left, b"half")
+        self.opened()
+        assert content(files, left) is None
 
     def test_a_rename_whose_answer_is_lost_is_looked_at(self, proxy: Proxy) -> None:
         self.is_published_although(proxy, proxy.lose_answer(b"rename2"))

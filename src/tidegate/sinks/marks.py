@@ -109,7 +109,9 @@ class Marks:
                 storage.settle(folder)
 
     def remove_leftovers(self, identity: SinkIdentity) -> None:
-        """Remove the rest of marks whose process was killed. Only while a lease proves that no other run is alive."""
+        """Remove the rest of marks whose process was killed. A driver that was paused and puts a mark at the same time
+        puts it once more.
+        """
         self._storage().remove_leftovers(self.folder(identity))
 
     def folder(self, identity: SinkIdentity) -> str:

@@ -92,6 +92,7 @@ class FunctionSink(TwoPhaseSink):
 
     def open(self, plan: SinkPlan) -> None:
         ensure_folder(self._stage.root)
+        self._receipts.remove_leftovers(plan.identity)
         self._opened_reader().schema = from_arrow_schema(plan.schema, prefer_timestamp_ntz=True)
 
     def position(self, identity: SinkIdentity) -> Position | None:
@@ -128,7 +129,6 @@ class FunctionSink(TwoPhaseSink):
         self._stage.clean(identity, finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
-        self._receipts.remove_leftovers(identity)
         return self._stage.discard(identity, from_epoch)
 
     # --- the call ------------------------------------------------------------------------------------------

@@ -51,8 +51,9 @@ class LocalPlace:
             return [failed(what, flaw, "give this user the right to write there")]
         return [ok(what, f"{self.path} can be written")]
 
-    def open(self) -> None:
+    def open(self, identity: SinkIdentity) -> None:
         ensure_folder(hidden_in(self.path))
+        self.claims.remove_leftovers(identity)
 
     def position(self, identity: SinkIdentity) -> Position | None:
         return self.claims.position(identity)
@@ -67,7 +68,6 @@ class LocalPlace:
         self.files.clean(identity, finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
-        self.claims.remove_leftovers(identity)
         return self.files.discard(identity, from_epoch)
 
     def forget(self, identity: SinkIdentity) -> None:

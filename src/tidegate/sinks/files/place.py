@@ -41,8 +41,8 @@ class TargetPlace(Protocol):
         """The condition of the folder, for `tidegate check`. Changes nothing."""
         ...
 
-    def open(self) -> None:
-        """Create what is missing."""
+    def open(self, identity: SinkIdentity) -> None:
+        """Create what is missing, and remove what killed claims of `identity` have left."""
         ...
 
     def position(self, identity: SinkIdentity) -> Position | None: ...

@@ -54,11 +54,12 @@ class RemotePlace:
             return [failed(what, flaw.found, flaw.next_step)]
         return [ok(what, f"{self.folder} can be listed")]
 
-    def open(self) -> None:
+    def open(self, identity: SinkIdentity) -> None:
         """Try what the claims rely on: of two writers at once exactly one creates a record."""
         broken = check_storage(open_storage(self.folder / HIDDEN))
         if broken is not None:
             raise broken
+        self.claims.remove_leftovers(identity)
 
     def position(self, identity: SinkIdentity) -> Position | None:
         return self.claims.position(identity)
@@ -76,7 +77,6 @@ class RemotePlace:
             NewestDone(self.claims).raise_to(identity, finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
-        self.claims.remove_leftovers(identity)
         return self.stage.discard(identity, from_epoch)
 
     def forget(self, identity: SinkIdentity) -> None:

@@ -110,7 +110,7 @@ class FileSink(TwoPhaseSink):
         return violations_of(self, plan)
 
     def open(self, plan: SinkPlan) -> None:
-        self.place.open()
+        self.place.open(plan.identity)
 
     def position(self, identity: SinkIdentity) -> Position | None:
         """The newest epoch with a started commit. It is at or above each finished epoch, and at or below the last

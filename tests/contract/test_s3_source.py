@@ -22,7 +22,7 @@ from tidegate.storages.opening import open_storage
 from tidegate.storages.s3.bucket import S3Bucket
 from tidegate.storages.s3.connection import connection
 from tidegate.storages.schemes import Folder
-from tidegate.testing.contract import attempt_of, rows_from
+from tidegate.testing.contract import IDENTITY, attempt_of, rows_from
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
@@ -87,7 +87,7 @@ def test_spark_reads_what_is_visible_in_a_bucket_and_nothing_that_is_staged(s3: 
     """The same for rows that Spark itself lists, and for a file source whose paths tidegate names."""
     folder = s3.folder() / "out"
     sink = FileSink("numbers", str(folder), format="json", partition_by="word")
-    sink.place.open()
+    sink.place.open(IDENTITY)
     for epoch in range(3):
         transaction = sink.begin(attempt_of(epoch=epoch))
         transaction.write(rows_from(epoch, 2))

@@ -6,12 +6,9 @@ the parts of the generations since then: *live* parts. Its position keeps the ol
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from tidegate.core.json_formats import Unreadable, parsed
-
-_PART = re.compile(r"[^.]+\.\d+\.\d+")
 
 ChannelPosition = Mapping[str, int]
 """For each part of a channel, the number of the next row."""
@@ -31,7 +28,8 @@ def generation_of(part: str) -> int:
 
 def is_part(name: str) -> bool:
     """True for the name of a part of any channel."""
-    return _PART.fullmatch(name) is not None
+    channel, *numbers = name.split(".")
+    return bool(channel) and len(numbers) == 2 and all(map(str.isdigit, numbers))
 
 
 def is_part_of(channel: str, part: str) -> bool:

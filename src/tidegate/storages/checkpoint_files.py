@@ -5,7 +5,6 @@ Spark itself opens the same place by its own file systems. This port does not ch
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -47,10 +46,11 @@ def is_of_a_dead_engine(name: str) -> bool:
     """True for a file that Spark has abandoned, if no engine writes any more. Tidegate's own hidden files are none.
     `name` is without folders.
     """
-    return _BY_SPARK.fullmatch(name) is not None
+    written, _, token = name.removesuffix(".crc").removesuffix(".tmp").rpartition(".")
+    return is_temporary(name) and len(written) > 1 and bool(token) and set(token) <= _OF_A_TOKEN
 
 
-_BY_SPARK = re.compile(r"\..+\.[0-9a-f-]+\.tmp(?:\.crc)?")
+_OF_A_TOKEN = frozenset("0123456789abcdef-")
 
 
 class OpenFile(Readable, Protocol):

@@ -45,6 +45,7 @@ class PlanSink:
 
     evidence_expires: ClassVar[bool] = False
     remembers: ClassVar[bool] = True
+    stays_in_job: ClassVar[bool] = False
     delivery: ClassVar[None] = None
 
     def __init__(self, opened: Callable[[SinkIdentity], SimSink]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
@@ -13,6 +15,18 @@ _WHOLE_WORD_BELOW = 8
 """A shorter secret is hidden only as a separate word: it may be a part of ordinary words."""
 _VARIABLE_AT_LEAST = 6
 """A shorter value of the environment is a switch or a number, for any name of its variable."""
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    """A pattern that is compiled when it is first used: many commands hide nothing, and to compile takes time."""
+
+    text: str
+    flags: int = 0
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        return re.compile(self.text, self.flags)
 
 
 class Secrets:
@@ -39,11 +53,11 @@ class Secrets:
         """`text` without known secrets, and without those that a name or form shows."""
         known = self._known()
         shown = text if known is None else known.sub(HIDDEN, text)
-        shown = _PRIVATE_KEY.sub(HIDDEN, shown)
-        shown = _PASSWORD_OF_URL.sub(rf"\g<before>{HIDDEN}@", shown)
-        shown = _LOGIN_OF_HTTP.sub(rf"\g<before>{HIDDEN}", shown)
-        shown = _OPTION_OF_COMMAND.sub(rf"\g<before>{HIDDEN}", shown)
-        return _NAMED.sub(_hidden_if_secret, shown)
+        shown = _PRIVATE_KEY.compiled.sub(HIDDEN, shown)
+        shown = _PASSWORD_OF_URL.compiled.sub(rf"\g<before>{HIDDEN}@", shown)
+        shown = _LOGIN_OF_HTTP.compiled.sub(rf"\g<before>{HIDDEN}", shown)
+        shown = _OPTION_OF_COMMAND.compiled.sub(rf"\g<before>{HIDDEN}", shown)
+        return _NAMED.compiled.sub(_hidden_if_secret, shown)
 
     def _known(self) -> re.Pattern[str] | None:
         count, pattern = self._pattern
@@ -63,23 +77,23 @@ SECRETS = Secrets()
 
 def is_secret(name: str) -> bool:
     """True if an option or variable of this name holds a secret. False if the value only tells where a secret is."""
-    return _SAYS_SECRET.search(name) is not None and _SAYS_WHERE.search(name) is None
+    return _SAYS_SECRET.compiled.search(name) is not None and _SAYS_WHERE.compiled.search(name) is None
 
 
 def may_be_secret(name: str) -> bool:
     """True if an option of this name might hold a secret. Used for values in files: there a repeated request for the
     value costs less than a stored secret. So a doubt is enough, also about names that only tell where a secret is.
     """
-    return _SAYS_SECRET.search(name) is not None or _SAYS_DOUBT.search(name) is not None
+    return _SAYS_SECRET.compiled.search(name) is not None or _SAYS_DOUBT.compiled.search(name) is not None
 
 
 _SECRET_WORDS = (
     r"(?:passw(?:or)?d|passphrase|passcode|(?<![a-z])pass(?![a-z])|pwd(?![\w.-])|secret|token|credential|jaas|key[._-]?pem|bearer[._-]?config"
     r"|(?:api|access|private|account|shared|signing)[._-]?key)"
 )
-_SAYS_SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
-_SAYS_DOUBT = re.compile(r"pass|private|bearer|\bpem\b|\bkey$", re.IGNORECASE)
-_SAYS_WHERE = re.compile(
+_SAYS_SECRET = _Pattern(_SECRET_WORDS, re.IGNORECASE)
+_SAYS_DOUBT = _Pattern(r"pass|private|bearer|\bpem\b|\bkey$", re.IGNORECASE)
+_SAYS_WHERE = _Pattern(
     r"(location|path|file|url|uri|endpoint|provider|mechanism|timeout|[._-]ms|[._-]id|name|application_credentials)$",
     re.IGNORECASE,
 )
@@ -102,7 +116,7 @@ def _hidden_if_secret(found: re.Match[str]) -> str:
 # A quoted value may be cut off at the end of the text. No part is unbounded in front of a required part, so the time is
 # linear in the length of the text. Only names that may belong to a secret match: another name must not consume a
 # secret's name in its value, as in `ValueError: password=...`.
-_NAMED = re.compile(
+_NAMED = _Pattern(
     rf"""(?<![\w.-])(?P<name>(?=[\w.-]{{0,100}}{_SECRET_WORDS})[\w.-]{{3,100}})
         (?P<glue>\\*["']?\s{{0,8}}[=:]\s{{0,8}})
         (?P<value>
@@ -114,13 +128,13 @@ _NAMED = re.compile(
         )""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-_PASSWORD_OF_URL = re.compile(
+_PASSWORD_OF_URL = _Pattern(
     r"(?P<before>(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s:/@\"'<>]{0,200}:)[^\s\"'<>]{1,500}@"
 )
-_LOGIN_OF_HTTP = re.compile(r"(?P<before>\b(?:bearer|basic)\s{1,4})[A-Za-z0-9+/=._~-]{8,}", re.IGNORECASE)
-_OPTION_OF_COMMAND = re.compile(
+_LOGIN_OF_HTTP = _Pattern(r"(?P<before>\b(?:bearer|basic)\s{1,4})[A-Za-z0-9+/=._~-]{8,}", re.IGNORECASE)
+_OPTION_OF_COMMAND = _Pattern(
     r"(?P<before>--?[\w-]{0,40}(?:password|passphrase|secret|token)\s{1,4})(?!-)\S+", re.IGNORECASE
 )
-_PRIVATE_KEY = re.compile(
+_PRIVATE_KEY = _Pattern(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )

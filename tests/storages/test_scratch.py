@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from msgspec.structs import replace
 
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
 from tidegate.checkpoints.succession import begin_job, reserve
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import JobRecord
+from tidegate.disk.durable import storage_error
 from tidegate.operate.forgetting import forget
 from tidegate.savepoints.scratch import FOR_TASKS, clear, left_by_drivers, remove_left
 from tidegate.savepoints.settled import settle
 from tidegate.savepoints.take import HELD
+from tidegate.spark import task_files
+from tidegate.spark.task_files import TaskFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -55,6 +62,22 @@ def test_what_a_killed_restore_leaves_goes_with_its_generation(s3: S3Server) -> 
     open_storage(query / "g2" / FOR_TASKS / "token").replace("state/0/0/1.delta", b"rows")
     settle(job)
     assert open_storage(query).folders("") == []
+
+
+@pytest.mark.parametrize("work_fails", [False, True])
+def test_a_folder_that_cannot_be_removed_is_an_error_and_hides_none_before_it(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work_fails: bool
+) -> None:
+    """Else a generation that counts would keep the folder."""
+
+    def refuse(folder: Folder) -> None:
+        raise storage_error(PermissionError("no right to remove"), Path(folder.path), "clear a folder")
+
+    monkeypatch.setattr(task_files, "clear", refuse)
+    (tmp_path / "1.delta").write_bytes(b"rows")
+    expected = ZeroDivisionError if work_fails else TidegateError
+    with pytest.raises(expected), TaskFiles(s3.folder()).read(tmp_path):
+        assert 1 / (not work_fails)
 
 
 def test_folders_that_sparks_client_has_marked_go_too_and_are_no_files(s3: S3Server) -> None:

@@ -74,9 +74,11 @@ class TaskFiles:
         there = place / secrets.token_hex(4)
         try:
             yield there
-        finally:
+        except BaseException:
             with suppress(TidegateError):  # the next start removes it: this must not hide the first error
                 clear(there)
+            raise
+        clear(there)
 
     def _send(self, folder: Path, there: Folder) -> None:
         source, target = open_checkpoint_files(folder), open_checkpoint_files(there)

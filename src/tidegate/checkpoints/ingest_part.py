@@ -25,7 +25,7 @@ from tidegate.checkpoints.ingest_read import Slice, require, require_between, sl
 from tidegate.checkpoints.ingest_segments import LOCK, whole_end
 from tidegate.checkpoints.ingest_standing import standing_log
 from tidegate.core.records import DoneEpoch
-from tidegate.core.spark_log import parse_offsets
+from tidegate.core.spark_log import positions_of
 from tidegate.disk import flocks
 from tidegate.disk.durable import sync_file
 from tidegate.disk.linking import linked
@@ -36,8 +36,7 @@ def needed_from(epochs: Iterable[DoneEpoch]) -> dict[str, IngestPosition]:
     """For each source with an ingest log, the end of the first of these epochs: the lines after it are needed."""
     found: dict[str, IngestPosition] = {}
     for done in epochs:
-        offsets = parse_offsets(done.offsets)
-        for uid, text in zip(done.sources, () if offsets is None else offsets.positions, strict=False):
+        for uid, text in positions_of(done.sources, done.offsets):
             position = position_in(text)
             if position is not None and (uid not in found or position.offset < found[uid].offset):
                 found[uid] = position

@@ -9,6 +9,7 @@ Spark itself accepts a commits entry that was cut after its version line and sto
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -56,6 +57,14 @@ def parse_offsets(data: bytes | None) -> OffsetsEntry | None:
         conf={str(key): str(value) for key, value in metadata.get("conf", {}).items()},
         positions=tuple(None if line == NO_OFFSET else line for line in lines[1:]),
     )
+
+
+def positions_of(sources: Sequence[str], data: bytes | None) -> list[tuple[str, str | None]]:
+    """The uid and the position of each source, by its place in Spark's plan: a source that a query reads twice occurs
+    twice. [] for an entry that is missing or torn.
+    """
+    entry = parse_offsets(data)
+    return [] if entry is None else list(zip(sources, entry.positions, strict=False))
 
 
 def parse_commits(data: bytes | None) -> CommitsEntry | None:

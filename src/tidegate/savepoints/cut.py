@@ -13,7 +13,7 @@ from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.core.channel_parts import ChannelPosition, position_in, unread
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import ChannelEpoch, JobRecord, SavedQuery
-from tidegate.core.spark_log import parse_offsets
+from tidegate.core.spark_log import positions_of
 from tidegate.savepoints.restored import restored_since
 from tidegate.storages.opening import open_storage
 from tidegate.storages.recorded import record_in
@@ -32,7 +32,7 @@ def demand_cut(job_folder: Folder, job: JobRecord, queries: Sequence[SavedQuery]
     for channel in names:
         ends = _ends(channels.below(f"{channel}/{EPOCHS}"), queries)
         for query in queries:
-            for text in _positions(query):
+            for _, text in positions_of(query.done.sources, query.done.offsets):
                 position = None if text is None else position_in(text, channel)
                 if position is not None:
                     _compare(job, channel, query.done.query, position, ends, since)
@@ -47,12 +47,6 @@ def _compare(
     if rows:
         found = f"rows that it has not read: {rows}" if rows > 0 else f"rows that it has read behind it: {-rows}"
         raise _no_cut(job, f"query {query} to have read channel {channel} to the saved epoch of its writer", found)
-
-
-def _positions(query: SavedQuery) -> Sequence[str | None]:
-    """By place in Spark's plan: a source that the query reads twice may have two, of which `ends` has one."""
-    offsets = parse_offsets(query.done.offsets)
-    return () if offsets is None else offsets.positions
 
 
 def _ends(epochs: Storage, queries: Sequence[SavedQuery]) -> ChannelPosition | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 from tidegate.checkpoints.drained import DrainRecord
@@ -26,7 +27,7 @@ from tidegate.core.records import JobRecord
 from tidegate.spark.companions import Companion
 from tidegate.spark.plan_check import closes_by_watermark
 from tidegate.spark.query_run import QueryRun
-from tidegate.spark.reading_out import Reins, finish_run, read_out
+from tidegate.spark.reading_out import Reins, read_out, run_to_its_end
 from tidegate.spark.refusals import cannot_be_drained, cut_off_at_the_stop, drained_error, still_due
 from tidegate.spark.until import Until
 from tidegate.storages.schemes import Folder
@@ -103,7 +104,7 @@ class Draining:
                 return True
             ended = reins.another(ended)
             try:
-                _run_once(ended, reins)
+                run_to_its_end(ended, reins, partial(_start_once, ended))
             except TidegateError as error:
                 tries -= 1
                 if not _is_of_the_end(ended, error):
@@ -143,14 +144,9 @@ def _is_of_the_end(run: QueryRun, error: TidegateError) -> bool:
 _OF_AN_EPOCH = frozenset({Code.EPOCH_FAILED, Code.EPOCH_TIMEOUT})
 
 
-def _run_once(run: QueryRun, reins: Reins) -> None:
-    run.open()  # its error is the one to raise: a run that was not opened has nothing to close
-    try:
-        if run.runner.run(epoch_waits()):  # recovery may have set it aside; then Spark would read new input
-            run.start(_ONE_EPOCH)
-        finish_run(run, reins)
-    finally:
-        run.close()
+def _start_once(run: QueryRun) -> None:
+    if run.runner.run(epoch_waits()):  # recovery may have set it aside; then Spark would read new input
+        run.start(_ONE_EPOCH)
 
 
 def drain_of(folder: Folder, record: JobRecord, level: Level, *, until: Until) -> DrainRecord | None:

@@ -40,20 +40,20 @@ def read_out_all(runs: Sequence[QueryRun], reins: Reins) -> None:
 def read_out(ended: QueryRun, reins: Reins) -> QueryRun:
     """Run a reader once more until it has read its channels to their end. Returns this run, which has ended."""
     run = reins.another(ended)
-    run.open()  # its error is the one to raise: a run that was not opened has nothing to close
-    try:
-        run.start(_AVAILABLE_NOW, DueEpoch.LEFT)
-        finish_run(run, reins)
-    finally:
-        run.close()
+    run_to_its_end(run, reins, lambda: run.start(_AVAILABLE_NOW, DueEpoch.LEFT))
     return run
 
 
-def finish_run(run: QueryRun, reins: Reins) -> None:
-    """Wait until a bounded run has ended, or is cut short."""
-    while not run.threads.has_ended():
-        if reins.is_cut_short():
-            run.threads.stop(0)
-            break
-        reins.look()
-        time.sleep(_LOOK_SECONDS)
+def run_to_its_end(run: QueryRun, reins: Reins, start: Callable[[], None]) -> None:
+    """Open a bounded run, call `start`, and wait until the run has ended or is cut short; then close it."""
+    run.open()  # its error is the one to raise: a run that was not opened has nothing to close
+    try:
+        start()
+        while not run.threads.has_ended():
+            if reins.is_cut_short():
+                run.threads.stop(0)
+                break
+            reins.look()
+            time.sleep(_LOOK_SECONDS)
+    finally:
+        run.close()

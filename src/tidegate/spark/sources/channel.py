@@ -21,8 +21,7 @@ from tidegate.core.channel_parts import ChannelPosition, is_behind, least, live,
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import parsed
 from tidegate.core.levels import Level
-from tidegate.core.records import DoneEpoch
-from tidegate.core.spark_log import parse_offsets
+from tidegate.core.spark_log import positions_of
 from tidegate.sources.base import goes_back
 from tidegate.sources.refusals import other_source
 from tidegate.spark.arrow_schema import arrow_schema
@@ -183,14 +182,10 @@ class _Told:
 def retained_positions(job: Folder, channel: str, sources: frozenset[str]) -> list[ChannelPosition]:
     """The positions in a channel of these sources, in each retained checkpoint of the job."""
     records = [read_retained(job, number) for number in retained_numbers(job)]
-    ends = [_ends_of(done) for record in records if record is not None for done in record.queries]
-    texts = [text for each in ends for uid, text in each if uid in sources and text is not None]
+    epochs = [done for record in records if record is not None for done in record.queries]
+    ends = [each for done in epochs for each in positions_of(done.sources, done.offsets)]
+    texts = [text for uid, text in ends if uid in sources and text is not None]
     return [found for text in texts if (found := position_in(text, channel)) is not None]
-
-
-def _ends_of(done: DoneEpoch) -> list[tuple[str, str | None]]:
-    offsets = parse_offsets(done.offsets)
-    return [] if offsets is None else list(zip(done.sources, offsets.positions, strict=False))
 
 
 def position_of(position: str, channel: str, where: str) -> ChannelPosition:

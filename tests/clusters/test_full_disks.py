@@ -25,7 +25,7 @@ FILES = 16
 FULL_SECONDS = 10.0
 """For several restarts of the query."""
 
-pytestmark = [pytest.mark.more, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.more, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
@@ -53,8 +53,7 @@ def test_a_job_whose_executors_have_a_full_disk_says_so_and_goes_on_when_there_i
 ) -> None:
     checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
     write_input(checkpoints, range(FILES))
-    options = ("--master", cluster.url, *QUICKLY)
-    with UnderRun(tmp_path, checkpoints, program=PROGRAM, options=options, is_told_its_folder=False) as run:
+    with under_run(cluster, tmp_path, checkpoints) as run:
         wait_until(lambda: shown(checkpoints, run), "the first counts", run, 300)
         disk.fill()
         wait_until(lambda: told(run, "restart of query counts"), "a restart of the query", run, 240)
@@ -75,8 +74,7 @@ def test_a_job_whose_application_the_cluster_has_ended_goes_on_with_another_one(
     """An executor is lost, and none can be started on a full disk: after ten tries the master ends the application."""
     checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
     write_input(checkpoints, range(FILES))
-    options = ("--master", cluster.url, *QUICKLY)
-    with UnderRun(tmp_path, checkpoints, program=PROGRAM, options=options, is_told_its_folder=False) as run:
+    with under_run(cluster, tmp_path, checkpoints) as run:
         wait_until(lambda: shown(checkpoints, run), "the first counts", run, 300)
         disk.fill()
         while cluster.executors():
@@ -93,16 +91,20 @@ def test_a_job_does_not_start_while_no_executor_begins_on_a_full_disk_and_says_s
     checkpoints = f"{hdfs.uri}/{tmp_path.name}/checkpoints"
     write_input(checkpoints, range(2))
     disk.fill()
-    options = ("--master", cluster.url, *QUICKLY)
-    with UnderRun(tmp_path, checkpoints, program=PROGRAM, options=options, is_told_its_folder=False) as run:
+    with under_run(cluster, tmp_path, checkpoints) as run:
         assert run.wait(200) == 1, run.tail()
     said = run.tail().partition("TG-APPLICATION-ENDED:")[2]
     assert f"spark.master = {cluster.url}" in said, run.tail()
     assert "a full disk" in said
     disk.empty()
-    with UnderRun(tmp_path, checkpoints, program=PROGRAM, options=options, is_told_its_folder=False) as run:
+    with under_run(cluster, tmp_path, checkpoints) as run:
         assert run.wait(200) == 0, f"{run.tail()}\n{cluster.logs()}"
     is_exact(checkpoints, hdfs, disk, 2)
+
+
+def under_run(cluster: StandaloneCluster, folder: Path, checkpoints: str) -> UnderRun:
+    options = ("--master", cluster.url, *QUICKLY)
+    return UnderRun(folder, checkpoints, program=PROGRAM, options=options, is_told_its_folder=False)
 
 
 def error_in(run: UnderRun) -> dict[str, str]:

@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol, TypeVar
 from xml.sax.saxutils import escape
 
 import pyspark
@@ -28,6 +30,17 @@ from tidegate.machine.java import find_java
 from tidegate.testing.kafka import process
 from tidegate.testing.kafka.ports import free_port
 from tidegate.testing.kafka.process import Process
+
+
+class Server(Protocol):
+    """What a fixture starts and stops."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+ServerT = TypeVar("ServerT", bound=Server)
 
 _JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
@@ -159,12 +172,12 @@ class HdfsServer:
         return [each for each in (self._data_node, self._name_node) if each is not None]
 
 
-@pytest.fixture(scope="session")
-def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
-    """Shared: use a folder of your own below its root."""
+@contextmanager
+def started_or_skipped(make: Callable[[], ServerT]) -> Generator[ServerT, None, None]:
+    """A server that has started. Where it cannot be had, the test is skipped; in CI it fails."""
     try:
         require(Extra.HDFS)
-        server = HdfsServer(tmp_path_factory.mktemp("hdfs"))
+        server = make()
     except TidegateError as error:
         if os.environ.get("CI"):
             raise
@@ -174,6 +187,13 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
+    """Shared: use a folder of your own below its root."""
+    with started_or_skipped(lambda: HdfsServer(tmp_path_factory.mktemp("hdfs"))) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ No process promotes a NameNode by itself, and none fences: a test does both.
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -21,10 +20,16 @@ from typing import Literal
 import hdfs_native
 import pytest
 
-from tests.support.hdfs import DATA_NODE, NAME_NODE, OF_A_DATA_NODE, STOP_SECONDS, HdfsDaemons, free_ports
+from tests.support.hdfs import (
+    DATA_NODE,
+    NAME_NODE,
+    OF_A_DATA_NODE,
+    STOP_SECONDS,
+    HdfsDaemons,
+    free_ports,
+    started_or_skipped,
+)
 from tests.support.variables import variables
-from tidegate.core.errors import TidegateError
-from tidegate.extras import Extra, require
 from tidegate.testing.kafka import process
 from tidegate.testing.kafka.process import Process
 
@@ -143,18 +148,8 @@ def _settings(folder: Path) -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def hdfs_pair_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsPair]:
     """A module's own, because its tests kill it."""
-    try:
-        require(Extra.HDFS)
-        pair = HdfsPair(tmp_path_factory.mktemp("hdfs-pair"))
-    except TidegateError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no HDFS server for tests: {error}")
-    try:
-        pair.start()
+    with started_or_skipped(lambda: HdfsPair(tmp_path_factory.mktemp("hdfs-pair"))) as pair:
         yield pair
-    finally:
-        pair.stop()
 
 
 @pytest.fixture

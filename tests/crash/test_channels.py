@@ -78,7 +78,7 @@ def test_rows_that_wait_in_a_channel_are_read_in_the_generation_that_continues_a
 def test_the_drain_of_a_chain_goes_on_after_each_kill_and_leaves_nothing_in_the_channel(
     tmp_path: Path, point: str
 ) -> None:
-    """Killed in the last epoch of the writer, in the epoch in which the reader reads the rest, and in its last one."""
+    """Three kills: in the last epoch of the writer, while the reader reads the rest, in its own last epoch."""
     (tmp_path / "in").mkdir()
     times = ["00:00:01", "00:00:02", "00:00:21"]
     (tmp_path / "in/0.json").write_text("".join(json.dumps({"at": f"2024-01-01T{each}Z"}) + "\n" for each in times))

@@ -1,4 +1,4 @@
-"""Savepoints of a job with channels: one cut across them, from which the job resumes here and elsewhere."""
+"""Savepoints of a job with channels: a savepoint is one cut across them. The job resumes from it here and elsewhere."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counting(place: Place, name: str = "job", out: str = "out.db", seconds: floa
 
 
 def stopped_with_savepoint(place: Place) -> Path:
-    """Behind three files, of which the slow reader has read one when the stop is requested."""
+    """There are three files. The slow reader has read one of them when the stop is requested."""
     place.write("sea")
     handle = counting(place, seconds=1.5).start()
     wait_until(lambda: place.log("spark/offsets", "count"), "the first epoch of the reader")
@@ -55,7 +55,9 @@ def test_a_job_resumes_elsewhere_from_the_savepoint_of_its_stop(place: Place) ->
         job.start(until="caught-up", savepoint=saved).wait()
     assert place.table(path="copy.db") == [("sea", 3), ("wind", 1)], "the words that have come since"
     run(counting(place))
-    assert place.table() == [("ice", 1), ("sand", 1), ("sea", 3), ("wind", 1)], "the first job goes on from its own"
+    assert place.table() == [("ice", 1), ("sand", 1), ("sea", 3), ("wind", 1)], (
+        "the first job resumes from its own checkpoint"
+    )
 
 
 def test_rows_of_the_timeline_that_a_restore_gives_up_are_not_read(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""Jobs whose queries are joined by channels: who reads what, in which order, and what is refused."""
+"""Jobs whose queries are joined by channels: which rows each query reads, in which order, and what is refused."""
 
 from __future__ import annotations
 

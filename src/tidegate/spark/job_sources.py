@@ -61,7 +61,7 @@ class JobSources:
         return (each for each in found if each is not None)
 
     def joined(self) -> tuple[JoinedLog, ...]:
-        """The ingest logs from which a restore resumes. Raises INGEST_LOST if lines would be lost."""
+        """The ingest logs of a restored job. Raises INGEST_LOST if the restore would lose lines."""
         logs = tuple(log for source in self._opened.values() if (log := source.joined()) is not None)
         demand_no_line_given_up(logs, f"job {self._job.name}")
         return logs

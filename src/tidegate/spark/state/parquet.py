@@ -134,7 +134,7 @@ def _tidy(folder: Path) -> None:
     """Leave the rows unchanged, under names that are the same each time."""
     written = sorted(path for path in folder.iterdir() if path.suffix == PARQUET and not path.name.startswith("."))
     for path in set(folder.iterdir()) - set(written):
-        if path.is_dir():  # of an attempt that went on after its table was complete
+        if path.is_dir():  # an attempt has written on behind the end of its table
             shutil.rmtree(path)
         else:
             path.unlink()

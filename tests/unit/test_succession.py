@@ -16,7 +16,7 @@ from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.checkpoints.succession import begin_job, end_preparation, give_up, open_next, reserve, standing
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger_names import PREPARED_START, START
-from tidegate.core.records import JobRecord
+from tidegate.core.records import GenerationOpened, JobRecord, encode
 from tidegate.savepoints.ingest_join import SavedLog, fresh_log
 from tidegate.savepoints.ingest_restore_elsewhere import join_elsewhere, prepare_logs_elsewhere
 from tidegate.savepoints.settled import demand_starts, settle
@@ -125,3 +125,11 @@ def code_of(act: object) -> str:
     with pytest.raises(TidegateError) as raised:
         act()
     return raised.value.code
+
+
+def test_a_generation_that_follows_itself_is_an_error_and_no_endless_search() -> None:
+    led_back = GenerationOpened(job_id=FIRST.job_id, after=1, generation=1)
+    open_storage(FOLDER).put_if_absent(f"generation/{FIRST.job_id}.2", encode(led_back))
+    with pytest.raises(TidegateError, match="TG-RECORD-CORRUPT") as raised:
+        standing(FOLDER)
+    assert raised.value.expected == "a generation above 1, which it follows"

@@ -67,7 +67,9 @@ def named_by_job_record(storage: Storage) -> JobRecord | None:
 
 
 def newest_generation(storage: Storage, record: JobRecord) -> JobRecord | None:
-    """`record` in the generation that counts; None if the job has ended."""
+    """`record` in the generation that counts; None if the job has ended. Raises RECORD_CORRUPT for a record that leads
+    back: a search would never end.
+    """
     found = record
     while (after := _after(storage, found)) is not None:
         if isinstance(after, JobEnded):
@@ -230,7 +232,16 @@ def _after(storage: Storage, record: JobRecord) -> GenerationOpened | JobEnded |
     data = storage.read(name)
     if data is None:
         return None
-    return decode(JobEnded if is_of_kind(JobEnded, data) else GenerationOpened, data, storage.where(name))
+    found = decode(JobEnded if is_of_kind(JobEnded, data) else GenerationOpened, data, storage.where(name))
+    if isinstance(found, GenerationOpened) and found.generation <= record.generation:
+        raise TidegateError(
+            Code.RECORD_CORRUPT,
+            expected=f"a generation above {record.generation}, which it follows",
+            found=f"generation {found.generation}",
+            where=storage.where(name),
+            next_step="put the folder of the job back from a copy; or start under another job name",
+        )
+    return found
 
 
 def _opening(storage: Storage, generation: int) -> GenerationOpened | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import subprocess
 import threading
@@ -195,8 +196,9 @@ def held_words(place: Place, hold: Path, **settings: Any) -> Job:
 
 
 def staged(place: Place) -> set[Path]:
-    """The tables of tasks whose epoch no reader sees."""
-    return set(place.folder.glob("out.db.tidegate/**/*.stage"))
+    """The tables of tasks whose epoch no reader sees. A folder may go while this looks."""
+    folders = os.walk(place.folder / "out.db.tidegate")
+    return {Path(folder, name) for folder, _, names in folders for name in names if name.endswith(".stage")}
 
 
 def of_a_job_that_runs(handle: JobHandle, seen: object) -> object:

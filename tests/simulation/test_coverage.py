@@ -21,12 +21,13 @@ EXECUTED = (
     *("digests", "records/encoding", "records/job", "records/query", "records/transactions", "records/value"),
 )
 ELSEWHERE = {
-    *("raise_all", "read_start", "weakest", "is_newest", "position_of", "_away", "finish_decided"),
-    *("markdown_table", "markdown", "_row", "__str__", "_tell_dead_letters", "_by_key"),
+    *("raise_all", "read_start", "weakest", "is_newest", "position_of", "positions_of", "_away"),
+    *("markdown_table", "markdown", "_row", "__str__", "_tell_dead_letters", "_by_key", "finish_decided"),
     *("sealed", "list_name", "named_list", "start_missing"),
 }
 """Of the start, of error texts and of the documents. Dead letters are told in `tests/integration/test_dead_letters.py`.
-The order of positions of each kind is in `tests/unit/test_spark_log.py`. What the tables refuse is in
+Positions by source are read where a savepoint or a channel is. The order of positions of each kind is in
+`tests/unit/test_spark_log.py`. What the tables refuse is in
 `tests/unit/test_states.py`, what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`. What
 an operator asks for beside the protocol dies before and after every effect in `tests/unit/test_settle.py`. Seals are in
 the simulation, and in `tests/unit/test_seal.py`. The source of the world is Spark's; the names of tidegate's own lists

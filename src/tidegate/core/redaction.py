@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, quote_plus
 
@@ -17,16 +16,18 @@ _VARIABLE_AT_LEAST = 6
 """A shorter value of the environment is a switch or a number, for any name of its variable."""
 
 
-@dataclass(frozen=True)
-class _Pattern:
-    """A pattern that is compiled when it is first used: many commands hide nothing, and to compile takes time."""
+class _CompiledLater:
+    """A pattern that is compiled when it is first used: many commands hide nothing, and to compile takes time. No
+    dataclass, for the same reason: the import of `dataclasses` takes more.
+    """
 
-    text: str
-    flags: int = 0
+    def __init__(self, text: str, flags: int = 0) -> None:
+        self._text = text
+        self._flags = flags
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
-        return re.compile(self.text, self.flags)
+        return re.compile(self._text, self._flags)
 
 
 class Secrets:
@@ -91,9 +92,9 @@ _SECRET_WORDS = (
     r"(?:passw(?:or)?d|passphrase|passcode|(?<![a-z])pass(?![a-z])|pwd(?![\w.-])|secret|token|credential|jaas|key[._-]?pem|bearer[._-]?config"
     r"|(?:api|access|private|account|shared|signing)[._-]?key)"
 )
-_SAYS_SECRET = _Pattern(_SECRET_WORDS, re.IGNORECASE)
-_SAYS_DOUBT = _Pattern(r"pass|private|bearer|\bpem\b|\bkey$", re.IGNORECASE)
-_SAYS_WHERE = _Pattern(
+_SAYS_SECRET = _CompiledLater(_SECRET_WORDS, re.IGNORECASE)
+_SAYS_DOUBT = _CompiledLater(r"pass|private|bearer|\bpem\b|\bkey$", re.IGNORECASE)
+_SAYS_WHERE = _CompiledLater(
     r"(location|path|file|url|uri|endpoint|provider|mechanism|timeout|[._-]ms|[._-]id|name|application_credentials)$",
     re.IGNORECASE,
 )
@@ -116,7 +117,7 @@ def _hidden_if_secret(found: re.Match[str]) -> str:
 # A quoted value may be cut off at the end of the text. No part is unbounded in front of a required part, so the time is
 # linear in the length of the text. Only names that may belong to a secret match: another name must not consume a
 # secret's name in its value, as in `ValueError: password=...`.
-_NAMED = _Pattern(
+_NAMED = _CompiledLater(
     rf"""(?<![\w.-])(?P<name>(?=[\w.-]{{0,100}}{_SECRET_WORDS})[\w.-]{{3,100}})
         (?P<glue>\\*["']?\s{{0,8}}[=:]\s{{0,8}})
         (?P<value>
@@ -128,13 +129,13 @@ _NAMED = _Pattern(
         )""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-_PASSWORD_OF_URL = _Pattern(
+_PASSWORD_OF_URL = _CompiledLater(
     r"(?P<before>(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s:/@\"'<>]{0,200}:)[^\s\"'<>]{1,500}@"
 )
-_LOGIN_OF_HTTP = _Pattern(r"(?P<before>\b(?:bearer|basic)\s{1,4})[A-Za-z0-9+/=._~-]{8,}", re.IGNORECASE)
-_OPTION_OF_COMMAND = _Pattern(
+_LOGIN_OF_HTTP = _CompiledLater(r"(?P<before>\b(?:bearer|basic)\s{1,4})[A-Za-z0-9+/=._~-]{8,}", re.IGNORECASE)
+_OPTION_OF_COMMAND = _CompiledLater(
     r"(?P<before>--?[\w-]{0,40}(?:password|passphrase|secret|token)\s{1,4})(?!-)\S+", re.IGNORECASE
 )
-_PRIVATE_KEY = _Pattern(
+_PRIVATE_KEY = _CompiledLater(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )

@@ -39,8 +39,9 @@ _NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 def main() -> None:
     archives = archives_of_installed(sys.path)
     sys.path[:] = [entry for entry in sys.path if entry not in archives]
-    for archive in archives:
-        sys.path_importer_cache.pop(archive, None)
+    # Folders of an archive, too: an import before this line may have looked for a module in one of them.
+    for place in [place for place in sys.path_importer_cache if place.startswith(tuple(archives))]:
+        del sys.path_importer_cache[place]
     os.setpgid(0, 0)  # as Spark's daemon does, after its imports: a signal to the program's group is for the program
     if not _is_safe_to_fork():
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])

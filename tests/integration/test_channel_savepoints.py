@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 from pyspark.sql import functions as F
 
-from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
+from tests.integration.place import Place, error_of, run, wait_until
 from tidegate import FileSink, Job, Restore, SQLiteSink
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.core.errors import Code
+from tidegate.savepoints.folder import open_savepoint
 from tidegate.storages.schemes import Folder
 
 
@@ -75,20 +80,87 @@ def test_rows_of_the_timeline_that_a_restore_gives_up_are_not_read(place: Place)
     assert place.table() == [("ice", 1), ("sand", 1), ("sea", 4), ("wind", 1)]
 
 
-def test_while_rows_wait_in_a_channel_no_savepoint_is_taken_and_then_it_is(place: Place) -> None:
+def test_a_savepoint_waits_until_a_slow_reader_stands_at_the_barrier(place: Place) -> None:
+    """The writer runs on meanwhile: what it writes behind the barrier is not in the savepoint."""
     place.write("sea")
-    handle = counting(place, seconds=4.0).start()
+    handle = counting(place, seconds=2.0).start()
     try:
         wait_until(lambda: handle.status().queries[1].rows == 1, "the first row behind the channel")
         before = place.log("spark/offsets", "count")[-1]
-        place.write("sand")
+        place.write("sand", "sand")
         wait_until(lambda: place.log("spark/offsets", "count")[-1] > before, "the next epoch of the reader")
-        error = error_of(lambda: handle.savepoint(place.folder / "saved"))
-        assert (error.catalogue_entry, "query count" in error.expected) == (Code.SAVEPOINT_REFUSED, True)
-        wait_until_finished(handle, before + 1, query=1)
-        handle.savepoint(place.folder / "saved")
+        with ThreadPoolExecutor() as pool:
+            saved = pool.submit(handle.savepoint, place.folder / "saved")
+            place.write("ice")
+            wait_until(lambda: len(place.log("ledger/done", "write")) == 3, "a later epoch of the writer")
+            epochs = saved_epochs(saved.result())
+        wait_until(lambda: handle.status().queries[1].rows == 3, "what was held flows on")
     finally:
-        handle.cancel()
+        handle.stop()
+    assert place.table() == [("ice", 1), ("sand", 2), ("sea", 1)]
+    assert epochs["count"] == before + 1
+
+
+def test_a_savepoint_of_a_diamond_under_load_is_restored_elsewhere_with_exact_outputs(place: Place) -> None:
+    """Two branches of different speed meet in one query. Files come all the time."""
+    stopped = Event()
+
+    def feed() -> None:
+        for number in range(40):
+            if not stopped.wait(0.1):
+                place.write("sea", f"stone {number % 5}", "sand")
+
+    with ThreadPoolExecutor() as pool:
+        feeding = pool.submit(feed)
+        wait_until(lambda: len(list(place.input.iterdir())) > 2, "the first files")
+        handle = diamond(place).start()
+        try:
+            wait_until(lambda: handle.status().queries[2].rows > 4, "rows behind both branches")
+            saved = [handle.savepoint(place.folder / "saved") for _ in range(2)]
+            wait_until(lambda: handle.status().queries[2].rows > 20, "the job runs on")
+        finally:
+            stopped.set()
+            feeding.result()
+            handle.stop()
+    written = Counter(row["word"] for path in place.input.glob("*.json") for row in map(json.loads, path.open()))
+    for number, each in enumerate(saved):
+        elsewhere = str(place.folder / f"elsewhere-{number}")
+        settings = {"parallelism": 3, "state_backend": "hashmap"} if number else {}
+        job = diamond(place, "copy", f"copy-{number}.db", checkpointing_dir=elsewhere, **settings)
+        job.start(until="caught-up", savepoint=each).wait()
+        table = dict(place.table(path=f"copy-{number}.db"))
+        assert {word: count for word, count in table.items() if count != written[word]} == {}
+        assert table.get("sea") == written["sea"]
+    run(diamond(place))
+    assert dict(place.table()) == written
+
+
+def diamond(place: Place, name: str = "job", out: str = "out.db", **settings: object) -> Job:
+    """One query writes a channel; a fast and a slow one read it, and pass on short and long words; the last one counts
+    all of them.
+    """
+
+    @F.udf("string")
+    def slow(word: str) -> str:
+        time.sleep(0.01)
+        return word
+
+    job = place.job(name, **settings)
+    words, short, long = job.channel("words"), job.channel("short"), job.channel("long")
+    job.query("write", place.words(job, "lines"), sinks=[words])
+    job.query("fast", job.source("fast-in", words).where("length(word) <= 4"), sinks=[short])
+    after = job.source("slow-in", words).where("length(word) > 4").select(slow("word").alias("word"))
+    job.query("slow", after, sinks=[long])
+    both = job.source("short-in", short).unionByName(job.source("long-in", long))
+    table = SQLiteSink("table", place.folder / out, table="words", key="word")
+    job.query("count", both.groupBy("word").count(), mode="update", sinks=[table])
+    return job
+
+
+def saved_epochs(folder: Path | None) -> dict[str, int]:
+    """The saved epoch of each query."""
+    assert folder is not None
+    return {each.done.query: each.done.epoch for each in open_savepoint(folder).record.queries}
 
 
 def test_a_cancel_takes_no_savepoint_of_a_job_with_channels_and_the_job_runs_on(place: Place) -> None:

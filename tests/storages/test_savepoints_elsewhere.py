@@ -25,7 +25,7 @@ from tidegate.savepoints.claim import claim, claimed_by_another, read_claim
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.elsewhere import brought_here, check_into, take_into, take_last_into
 from tidegate.savepoints.folder import MANIFEST, Savepoint
-from tidegate.savepoints.take import RunningJob
+from tidegate.savepoints.running_job import RunningJob
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.hdfs.checkpoint_files import HdfsCheckpointFiles
 from tidegate.storages.hdfs.storage import HdfsStorage

@@ -12,7 +12,8 @@ from pathlib import Path
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, START, Query, entry
 from tidegate.core.records import Decided, FinishedThrough, JobRecord, OperatorFingerprint, SinkProgress, Start, encode
 from tidegate.savepoints.hold import RunningQuery
-from tidegate.savepoints.take import RunningJob, take
+from tidegate.savepoints.running_job import RunningJob
+from tidegate.savepoints.take import take
 from tidegate.storages.local.storage import LocalStorage
 from tidegate.storages.schemes import Folder
 

@@ -15,8 +15,9 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavedQuery, SavepointFormat
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import Savepoint, savepoints_in, verify
+from tidegate.savepoints.running_job import OpenTables, RunningJob, WriteTable
 from tidegate.savepoints.state_tables import StateTable
-from tidegate.savepoints.take import HELD, OpenTables, RunningJob, WriteTable, check_form, take, take_last
+from tidegate.savepoints.take import HELD, check_form, take, take_last
 
 CANONICAL = SavepointFormat.CANONICAL
 

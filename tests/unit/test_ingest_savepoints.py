@@ -26,7 +26,7 @@ from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import Query
 from tidegate.core.records import DoneEpoch
-from tidegate.savepoints import take as savepoint_take
+from tidegate.savepoints import held as savepoint_held
 from tidegate.savepoints.archive import export_stream, import_stream
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import Savepoint, dispose, verify
@@ -35,8 +35,9 @@ from tidegate.savepoints.ingest_join import SavedLog
 from tidegate.savepoints.ingest_restore import join
 from tidegate.savepoints.restore import Restoring, prepare
 from tidegate.savepoints.retained import as_savepoint, retained_in
+from tidegate.savepoints.running_job import RunningJob
 from tidegate.savepoints.settled import settle
-from tidegate.savepoints.take import RunningJob, take
+from tidegate.savepoints.take import take
 from tidegate.spark.sources.ingest import KeptInput, Trimmer
 from tidegate.storages.schemes import Folder
 
@@ -113,12 +114,12 @@ def test_a_log_that_is_trimmed_between_the_queries_and_the_log_is_in_it_all_the_
     """The job runs on: more epochs are done while the files of the saved one are linked."""
     world = World(tmp_path)
 
-    def hold_and_trim(query: RunningQuery, held: Path, go_on: Callable[[], None]) -> DoneEpoch | None:
-        done = hold(query, Folder.of(held), go_on)
+    def hold_and_trim(query: RunningQuery, done: DoneEpoch, held: Folder, go_on: Callable[[], None]) -> bool:
+        is_held = hold(query, done, held, go_on)
         world.log.trim(world.log.end)
-        return done
+        return is_held
 
-    monkeypatch.setattr(savepoint_take, "hold", hold_and_trim)
+    monkeypatch.setattr(savepoint_held, "hold", hold_and_trim)
     assert lines_behind(world.taken().folder / "ingest/lines", world.position) == [4, 5]
 
 
@@ -339,7 +340,7 @@ def test_a_savepoint_asks_the_sources_to_keep_their_input_before_it_looks_for_it
         yield
         seen.append("let go")
 
-    def held(*given: Any) -> DoneEpoch | None:
+    def held(*given: Any) -> bool:
         seen.append("hold")
         return hold(*given)
 
@@ -347,8 +348,8 @@ def test_a_savepoint_asks_the_sources_to_keep_their_input_before_it_looks_for_it
         seen.append("bring")
         bring_parts(*given)
 
-    monkeypatch.setattr(savepoint_take, "hold", held)
-    monkeypatch.setattr(savepoint_take, "bring_parts", brought)
+    monkeypatch.setattr(savepoint_held, "hold", held)
+    monkeypatch.setattr(savepoint_held, "bring_parts", brought)
     take(replace(World(tmp_path).running(), keep_input=keep), "one", tmp_path / "saved")
     assert seen == ["keep", "hold", "bring", "let go"]
 

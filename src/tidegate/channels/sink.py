@@ -9,6 +9,7 @@ from typing import ClassVar
 import msgspec
 import pyarrow as pa
 
+from tidegate.channels.gate import ChannelGate
 from tidegate.channels.log import ChannelLog, StagedRows, rows_folder
 from tidegate.channels.reading import DonePositions
 from tidegate.core.errors import Code, TidegateError
@@ -53,6 +54,7 @@ class ChannelSink(TwoPhaseSink):
         self.folder = folder
         self._log: ChannelLog | None = None
         self._passed = DonePositions()
+        self._gate = ChannelGate()
 
     @property
     def log(self) -> ChannelLog:
@@ -66,8 +68,13 @@ class ChannelSink(TwoPhaseSink):
         """How far the readers are, in this process."""
         return self._passed
 
+    @property
+    def gate(self) -> ChannelGate:
+        """What holds the readers at a barrier, in this process."""
+        return self._gate
+
     def __getstate__(self) -> dict[str, object]:
-        return {**super().__getstate__(), "_log": None, "_passed": None}
+        return {**super().__getstate__(), "_log": None, "_passed": None, "_gate": None}
 
     # --- opened without the program --------------------------------------------------------------------------
 

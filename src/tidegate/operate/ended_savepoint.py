@@ -27,8 +27,9 @@ from tidegate.savepoints.elsewhere import check_into, take_last_into
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.hold import RunningQuery, newest_done
 from tidegate.savepoints.refusals import not_at_its_end
+from tidegate.savepoints.running_job import RunningJob
 from tidegate.savepoints.settled import settle
-from tidegate.savepoints.take import RunningJob, remove_held
+from tidegate.savepoints.take import remove_held
 from tidegate.storages.lease import HeldLease
 from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage

@@ -31,8 +31,8 @@ from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
 from tidegate.savepoints.hold import newest_done
 from tidegate.savepoints.place import check_place, in_folder_of
 from tidegate.savepoints.refusals import COPY_AGAIN
+from tidegate.savepoints.running_job import RunningJob
 from tidegate.savepoints.take import (
-    RunningJob,
     check_folder,
     held_in,
     not_whole,

@@ -45,19 +45,16 @@ class RunningQuery:
     epochs_kept: int
 
 
-def hold(running: RunningQuery, held: Folder, go_on: Callable[[], None] = lambda: None) -> DoneEpoch | None:
-    """Link the files of the newest done epoch below `held`, which is empty; copy them if it is another storage. None if
-    Spark may have removed some during the call: the caller then tries again with the epoch that is the newest then.
-    Raises storage errors, also for a folder that cannot be listed, because its files would be missing. `go_on` is
-    called at each block of a copy, and may raise.
+def hold(running: RunningQuery, done: DoneEpoch, held: Folder, go_on: Callable[[], None] = lambda: None) -> bool:
+    """Link the files of a done epoch below `held`, which is empty; copy them if it is another storage. False if Spark
+    may have removed some before or during the call. Raises storage errors, also for a folder that cannot be listed,
+    because its files would be missing. `go_on` is called at each block of a copy, and may raise.
 
     The two log entries of the epoch are written from *decided*, because those of Spark need not be durable.
     """
-    ledger = open_storage(running.folder)
-    done = newest_done(running)
-    start = _start(ledger)
-    if done is None or start is None:
-        return None
+    start = _start(open_storage(running.folder))
+    if start is None:
+        return False
     spark, into = open_checkpoint_files(running.folder / "spark"), open_checkpoint_files(held)
     if running.folder.scheme is held.scheme:
         names = hold_files(spark, done, into, lambda name: spark.hold(name, into.where()))
@@ -66,7 +63,7 @@ def hold(running: RunningQuery, held: Folder, go_on: Callable[[], None] = lambda
     before_is_there = done.epoch <= start.first_epoch or offsets_entry(done.epoch - 1) in names
     newest = max(entry_numbers(each.name.rpartition("/")[2] for each in spark.list(OFFSETS)), default=done.epoch)
     # One epoch to spare: Spark counts kept epochs from the epoch that it is about to write.
-    return done if names and before_is_there and newest - done.epoch < running.epochs_kept - 1 else None
+    return bool(names) and before_is_there and newest - done.epoch < running.epochs_kept - 1
 
 
 def copy_files(

@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.ingest_part import bring_parts, link_logs
 from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.spark_layout import is_state
-from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import (
     DoneEpoch,
-    JobRecord,
     SavedFile,
     SavedQuery,
     SavepointFormat,
@@ -39,11 +33,12 @@ from tidegate.savepoints.building import Building, BuildingOnDisk
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.cut import demand_cut
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
-from tidegate.savepoints.hold import RunningQuery, hold, newest_done
-from tidegate.savepoints.query import operators_of, saved_query
+from tidegate.savepoints.held import held_queries, remove_folder
+from tidegate.savepoints.hold import newest_done
+from tidegate.savepoints.query import operators_of
+from tidegate.savepoints.running_job import OpenTables, RunningJob, refused
 from tidegate.savepoints.saved_tables import link_readable, state_bytes, tables_in
 from tidegate.savepoints.state_change import lives_by_rows, rows_refused
-from tidegate.savepoints.state_tables import StateTable
 from tidegate.storages.schemes import Folder
 
 HELD = "savepoints-held"
@@ -53,36 +48,6 @@ STEPS = ("held", "copied", "described", "renamed")
 _ATTEMPTS = 3
 _NAMES_AT_MOST = 100
 _PARTIAL = ".partial"
-
-
-WriteTable = Callable[[StateTable, Path], None]
-"""Writes a table of a query's state as Parquet, into a new folder that holds nothing else."""
-
-OpenTables = Callable[[SavedQuery, Path, Copying], AbstractContextManager[WriteTable]]
-"""Opens the state of a query, in the copy of Spark's checkpoint, to write its tables. They report their progress to
-`Copying`, and end when it is canceled there.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class RunningJob:
-    """The job of a savepoint.
-
-    `reach`: called after each step. `open_tables`: None if no Spark runs that could write tables. `is_drained`: the job
-    was drained, and the savepoint is to hold this end. `runs_on`: copy one file after the other, because the epochs
-    need the cores. `end_input`: called after every query has ended, before the last savepoint; then its sources accept
-    no more input. `keep_input`: while the files are collected, its sources remove no input that the savepoint needs.
-    """
-
-    folder: Folder
-    record: JobRecord
-    queries: Sequence[RunningQuery]
-    reach: Callable[[str], None] = lambda _step: None
-    open_tables: OpenTables | None = None
-    is_drained: bool = False
-    runs_on: bool = False
-    end_input: Callable[[], None] = lambda: None
-    keep_input: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 def take(
@@ -110,7 +75,7 @@ def take(
         ensure_folder(into)
         for left in into.glob(f".savepoint-{job.record.job_id}-*{_PARTIAL}"):
             copying.go_on()  # after a disk has hung, the files there may belong to another driver
-            _remove(left)
+            remove_folder(left)
         own = secrets.token_hex(4)  # a canceled one, on a disk that hung, removes only its own files
         held, partial = held_in(job, target, own), into / f".{target.name}.{own}{_PARTIAL}"
         try:
@@ -126,7 +91,11 @@ def take(
             sync_folder(into)
             job.reach("renamed")
         finally:
-            for remove in (lambda: _remove(partial), lambda: _remove(held), lambda: _remove_empty(job.folder)):
+            for remove in (
+                lambda: remove_folder(partial),
+                lambda: remove_folder(held),
+                lambda: _remove_empty(job.folder),
+            ):
                 with suppress(OSError):  # the next one removes the rest: this must not hide the first error
                     remove()
     return Savepoint(target, record, digest_of(encode(record)))
@@ -157,7 +126,7 @@ def to_one_of_these(
         savepoint = act(savepoint_id if number == 1 else f"{savepoint_id}-{number}")
         if {query.done.query: query.done for query in savepoint.record.queries} == ended_with:
             return savepoint
-    raise _refused(job, f"a savepoint {savepoint_id} of the last epochs", f"{_NAMES_AT_MOST} of earlier ones")
+    raise refused(job, f"a savepoint {savepoint_id} of the last epochs", f"{_NAMES_AT_MOST} of earlier ones")
 
 
 def remove_held(job_folder: Folder) -> None:
@@ -165,7 +134,7 @@ def remove_held(job_folder: Folder) -> None:
     if job_folder.is_local:  # off a disk: `scratch`
         held = job_folder.local() / HELD
         with Trust().over(held, "release the files of a savepoint"):
-            _remove(held)
+            remove_folder(held)
 
 
 def held_in(job: RunningJob, target: Path, own: str) -> Path:
@@ -203,7 +172,7 @@ def put_together(
     """Put the files of the savepoint to their place, durably. Returns its manifest, which is not written yet."""
     check_form(job, form)
     with job.keep_input():
-        queries = _held(job, held, copying)
+        queries = held_queries(job, held, copying)
         demand_cut(job.folder, job.record, queries)
     job.reach("held")
     if form is SavepointFormat.NATIVE:
@@ -217,43 +186,9 @@ def put_together(
     return _described(job, savepoint_id, queries, files, form)
 
 
-def _held(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery]:
-    ingest, aside = job.folder / INGEST, held / "logs"
-    link_logs(ingest, aside)  # before the queries, so that all lines after their epochs are included
-    queries = [_held_query(job, running, held, copying) for running in job.queries]
-    bring_parts(ingest, [query.done for query in queries], held / INGEST, aside, copying.go_on)
-    _remove(aside)
-    return queries
-
-
-def _held_query(job: RunningJob, running: RunningQuery, held: Path, copying: Copying) -> SavedQuery:
-    folder = held / "queries" / running.query.uid / "spark"
-    for _ in range(_ATTEMPTS):
-        _remove(folder)
-        folder.mkdir(parents=True)
-        done = hold(running, Folder.of(folder), copying.go_on)
-        if done is not None:
-            return _with_time_left(job, saved_query(done, folder))
-    raise _refused(
-        job,
-        f"a done epoch of query {running.query.uid} whose files stay until they are held",
-        "none in three attempts: none is done yet, or Spark removed files meanwhile",
-    )
-
-
-def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
-    """Return `query`. Raises SAVEPOINT_REFUSED if it was drained and no drain was requested: its watermark is the end
-    of time, so every later row would be too late.
-    """
-    if query.watermark_ms >= END_OF_TIME_MS and not job.is_drained:
-        found = "it was drained: every row after its savepoint would be too late"
-        raise _refused(job, f"query {query.done.query} before the end of time", found)
-    return query
-
-
 def not_whole(job: RunningJob, lack: str) -> TidegateError:
     """The error of a new savepoint of which a file is missing or truncated: a copy may take hours."""
-    return _refused(job, "every file as it was copied", lack)
+    return refused(job, "every file as it was copied", lack)
 
 
 def _still_that(job: RunningJob, standing: Savepoint, form: SavepointFormat) -> Savepoint:
@@ -278,7 +213,7 @@ def of_this_form(job: RunningJob, standing: SavepointRecord, form: SavepointForm
     """Return `standing`. Raises SAVEPOINT_REFUSED if it has the other format."""
     if standing.format is not form:
         wanted = f"a {form.value} savepoint, or none, under the id {standing.id}"
-        raise _refused(job, wanted, f"a {standing.format.value} one", "choose another id")
+        raise refused(job, wanted, f"a {standing.format.value} one", "choose another id")
     return standing
 
 
@@ -354,7 +289,7 @@ def _check_rows(job: RunningJob, query: str, operators: Iterable[StatefulOperato
     for error in rows_refused(operators, f"job {job.record.name}, query {query}"):
         raise error
     if job.open_tables is None:
-        raise _refused(
+        raise refused(
             job,
             "a job that runs: its Spark writes the tables of a canonical savepoint",
             "one that has ended",
@@ -368,22 +303,3 @@ def _write_synced(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         sync_file(file.fileno())
-
-
-def _remove(folder: Path) -> None:
-    for _ in range(_ATTEMPTS):
-        with suppress(FileNotFoundError):  # the aborted copy removes it at the same time
-            if folder.exists():
-                shutil.rmtree(folder)
-            return
-
-
-def _refused(job: RunningJob, expected: str, found: str, next_step: str = "") -> TidegateError:
-    return TidegateError(
-        Code.SAVEPOINT_REFUSED,
-        expected=expected,
-        found=found,
-        where=f"job {job.record.name}",
-        next_step=next_step
-        or f"see `tidegate info {job.record.name}`, then take it again; nothing of the job was changed",
-    )

@@ -47,7 +47,13 @@ def advice_for(job: str, settings: Settings, plans: Sequence[QueryPlan], uids: I
     """
     for note in notes(settings):
         yield f"job {job}: {note}"
-    for plan in plans if settings.max_concurrent > 1 else ():
+    has_channels = any(plan.reads_from for plan in plans)
+    if settings.max_concurrent > 1 and has_channels:
+        yield (
+            f"job {job}: checkpointing.max_concurrent is 1 and not {settings.max_concurrent}: the job has channels, "
+            "and the end of an epoch is a barrier between its queries"
+        )
+    for plan in plans if settings.max_concurrent > 1 and not has_channels else ():
         for uid in places_at_once(plan.sinks.values())[:1]:
             yield (
                 f"{plan.query}: checkpointing.max_concurrent is 1 and not {settings.max_concurrent}: the rows that "

@@ -171,6 +171,8 @@ class EpochThread:
             while (left := shared.watch.rest_seconds()) > 0:
                 shared.refuse_if_ending()
                 shared.changed.wait(left)
+        self._plan.lets_in(epoch)
+        with shared.changed:
             shared.watch.let_in(epoch)
 
     def _failed(self, epoch: int, error: BaseException, said: ToldError | None) -> FailedEpoch:

@@ -53,10 +53,13 @@ class JobLife:
         companions: Sequence[Companion] = (),
         drain: DrainRecord | None = None,
         savepoints: SavepointTaker | None = None,
+        end_checkpoints: Callable[[str], None] = lambda _why: None,
     ) -> None:
+        """`end_checkpoints`: ends the checkpoint across the queries that is under way, given the reason."""
         self.name = name
         self.last_savepoint = LastSavepoint(name)
         self._savepoints = savepoints
+        self._end_checkpoints = end_checkpoints
         self._companions = (Log(name), *companions)
         self.lost_lease = rules.lost_lease
         self._folders = {plan.query.uid: plan.folder for plan in plans}
@@ -234,7 +237,8 @@ class JobLife:
             return
         tell = partial(self._tell_the_end, self.outcome.note)
         watch = partial(self._runs.watch, self._look)
-        for step in (watch, self._read_out, self._drain, self._take_the_last, tell, self._release):
+        release = partial(self._end_checkpoints, "the job is ending")
+        for step in (watch, release, self._read_out, self._drain, self._take_the_last, tell, self._release):
             try:
                 step()
             except BaseException as error:  # noqa: BLE001 (the first is kept, and raised by `wait`)

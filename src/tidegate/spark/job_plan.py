@@ -53,6 +53,11 @@ class DeclaredJob:
     def folder(self) -> Folder:
         return Folder.of(self.settings.checkpointing_dir) / self.name
 
+    @property
+    def has_channels(self) -> bool:
+        """True if a query reads a channel."""
+        return any(self.written_for(query) for query in self.queries)
+
     def written_for(self, query: DeclaredQuery) -> frozenset[str]:
         """The queries that write the channels which this query reads."""
         return writers_of([self.inputs[uid].positioned for uid in query.sources], self.queries)

@@ -118,7 +118,7 @@ def _fingerprints_of(job: DeclaredJob, declared: DeclaredQuery, where: str) -> t
 
 
 def _max_concurrent(job: DeclaredJob, declared: DeclaredQuery) -> int:
-    """The limit of decided epochs that are not committed yet; one if a sink does not allow more, which `advice`
-    reports.
+    """The limit of decided epochs that are not committed yet; one if a sink does not allow more, or if the job has
+    channels, which `advice` reports. Between two epochs of a query with channels nothing of it is in flight.
     """
-    return 1 if places_at_once(declared.sinks) else job.settings.max_concurrent
+    return 1 if job.has_channels or places_at_once(declared.sinks) else job.settings.max_concurrent

@@ -26,7 +26,8 @@ class QueryPlan:
     tasks of an epoch have not read exactly its input. `again_here`: True if the query may run again in this process
     after a failure. It is False with state in memory, which an interrupted epoch may have changed, and if each start
     opens a new generation. `operator_uids`: the uids of stateful operators, by their number in Spark's plan.
-    `reads_from`: the queries whose channels it reads.
+    `reads_from`: the queries whose channels it reads. `lets_in`: called just before an epoch begins to compute, when
+    all epochs below are done.
     """
 
     query: Query
@@ -45,6 +46,7 @@ class QueryPlan:
     operator_uids: Mapping[str, str] = field(default_factory=dict[str, str])
     dead_letters: DeadLetters | None = None
     reads_from: frozenset[str] = frozenset()
+    lets_in: Callable[[int], None] = lambda _epoch: None
 
     @property
     def journal(self) -> Folder:

@@ -26,7 +26,8 @@ from tidegate.operate.refusals import no_folder_for_it, request_refused
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.elsewhere import check_into, take_into, take_last_into
 from tidegate.savepoints.folder import Savepoint
-from tidegate.savepoints.take import RunningJob, check_form
+from tidegate.savepoints.running_job import RunningJob
+from tidegate.savepoints.take import check_form
 from tidegate.spark.refusals import begins_anew
 from tidegate.storages.schemes import Folder
 
@@ -177,7 +178,9 @@ class SavepointTaker:
                 other.copying.call_off("the job ends with another savepoint")
             self._last = taking = Taking(savepoint_id, folder, form, self._named(savepoint_id))
             self._remember(taking)
-        act = partial(self._take_the_last, taking, others, replace(self._job, is_drained=ending is EndMode.DRAIN))
+        act = partial(
+            self._take_the_last, taking, others, replace(self._job, checkpoint=None, is_drained=ending is EndMode.DRAIN)
+        )
         threading.Thread(target=act, name="tidegate-last-savepoint", daemon=True).start()
         return taking
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
+from tidegate.channels.coordinator import Coordinator
 from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
@@ -34,15 +35,17 @@ from tidegate.savepoints.continued import is_sealed
 from tidegate.savepoints.fresh import Fresh, first_generation
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restoring import Restore
+from tidegate.savepoints.running_job import RunningJob
 from tidegate.savepoints.scratch import left_by_drivers, remove_left
 from tidegate.savepoints.settled import demand_starts, settle
-from tidegate.savepoints.take import RunningJob, remove_held
+from tidegate.savepoints.take import remove_held
 from tidegate.settings.kinds import Retention
 from tidegate.spark.advice import Advice, advice_for
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
 from tidegate.spark.continuing import leave_sealed
+from tidegate.spark.coordinated import coordinated
 from tidegate.spark.draining import drain_of
 from tidegate.spark.fresh import above_evidence, fresh_target
 from tidegate.spark.fresh import carry_out as open_fresh
@@ -143,7 +146,7 @@ def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -
     for sink, sink_plan in sink_plans:
         sink.open(sink_plan)
         start_moves(f"sink {sink.uid}, opened")
-    return starting.handle(plan, sources, drain), record
+    return starting.handle(*coordinated(job, plan), sources, drain), record
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +210,9 @@ class Starting:
         check_start(plan)
         return plan
 
-    def handle(self, plan: JobPlan, sources: JobSources, drain: DrainRecord | None) -> JobHandle:
+    def handle(
+        self, plan: JobPlan, coordinator: Coordinator | None, sources: JobSources, drain: DrainRecord | None
+    ) -> JobHandle:
         job, settings, supervised = self.job, self.job.settings, current()
         return JobHandle(
             name=job.name,
@@ -225,7 +230,8 @@ class Starting:
             stop_timeout_seconds=settings.stop_timeout,
             companions=[LeaseWatch(self.lease), *_companions(job, plan, sources)],
             drain=drain,
-            savepoints=_savepoints(job, plan, sources, self._reach),
+            savepoints=_savepoints(job, plan, coordinator, sources, self._reach),
+            end_checkpoints=(lambda _why: None) if coordinator is None else coordinator.close,
         )
 
 
@@ -331,7 +337,11 @@ def _keeping(job: DeclaredJob, plan: JobPlan) -> Iterator[Companion]:
 
 
 def _savepoints(
-    job: DeclaredJob, plan: JobPlan, sources: JobSources, reach: Callable[[str], None]
+    job: DeclaredJob,
+    plan: JobPlan,
+    coordinator: Coordinator | None,
+    sources: JobSources,
+    reach: Callable[[str], None],
 ) -> SavepointTaker | None:
     if job.settings.checkpointing_mode is Level.AT_MOST_ONCE:
         return None
@@ -343,5 +353,6 @@ def _savepoints(
         open_tables=partial(tables_opened, job.session, job.folder),
         end_input=sources.end_input,
         keep_input=sources.keep_input,
+        checkpoint=None if coordinator is None else coordinator.checkpoint,
     )
     return SavepointTaker(running, job.settings.savepoints_dir, in_container=is_in_container(job.session))

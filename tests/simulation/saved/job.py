@@ -34,8 +34,9 @@ from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restored import goes_back
 from tidegate.savepoints.restoring import Restore
+from tidegate.savepoints.running_job import RunningJob
 from tidegate.savepoints.settled import settle
-from tidegate.savepoints.take import RunningJob, remove_held, take, take_last
+from tidegate.savepoints.take import remove_held, take, take_last
 from tidegate.settings.config import Settings
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.job_plan import JobPlan

@@ -48,14 +48,19 @@ class ChannelSource(PositionedSource):
     def opened(self, ground: Ground) -> OpenedSource:
         return OpenedChannel(self, ground)
 
-    def stream(self, session: SparkSession, where: str, begin: ChannelPosition | None, since: int) -> DataFrame:
-        """The rows from a position on, of the generations from `since` on. None: outside of a query."""
+    def stream(
+        self, session: SparkSession, where: str, begin: ChannelPosition | None, since: int, reader: str = ""
+    ) -> DataFrame:
+        """The rows from a position on, of the generations from `since` on. None: outside of a query. `reader`: the
+        uid of the query.
+        """
         context = session.sparkContext
 
         def cores() -> int:
             return context.defaultParallelism  # asked for each epoch: executors come and go
 
-        positions = partial(ChannelPositions, lambda: self.sink.log, where, begin, cores, since)
+        bounded = partial(self.sink.gate.bounded, reader)
+        positions = partial(ChannelPositions, lambda: self.sink.log, where, begin, cores, since, bounded)
         rows = ChannelRowsOfTask(self.sink.folder, arrow_schema(self.schema), where)
         return python_stream(session, "tidegate-channel", self.schema, positions, _Told(rows, WORD))
 
@@ -81,7 +86,8 @@ class OpenedChannel(OpenedSource):
 
     def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
         begin = position_of(use.position, self._source.sink.uid, use.where)
-        return self._source.stream(session, use.where, begin, self._ground.restored_since())
+        reader = use.reader.split(".")[1]
+        return self._source.stream(session, use.where, begin, self._ground.restored_since(), reader)
 
     def monitor(self, name: str) -> Monitor:
         return ChannelMonitor(
@@ -139,9 +145,11 @@ class ChannelPositions(StreamPositions):
         begin: ChannelPosition | None,
         cores: Callable[[], int],
         since: int = 0,
+        bounded: Callable[[ChannelPosition], ChannelPosition] = lambda end: end,
     ) -> None:
         """Raises SOURCE_OPTION for a query that is not of a job. `cores`: the number of tasks that run at once.
-        `since`: the oldest live generation; rows of older ones are not read any more.
+        `since`: the oldest live generation; rows of older ones are not read any more. `bounded`: returns the end of an
+        epoch, given the end of the channel.
         """
         if begin is None:
             raise outside_a_job(where)
@@ -150,6 +158,7 @@ class ChannelPositions(StreamPositions):
         self._begin = begin
         self._cores = cores
         self._since = since
+        self._bounded = bounded
         self._last: ChannelPosition | None = None
 
     def first(self) -> Place:
@@ -159,7 +168,7 @@ class ChannelPositions(StreamPositions):
         self._last = dict(self._log().ends)
 
     def after(self, start: Place) -> Place:
-        ends = live(self._log().ends if self._last is None else self._last, self._since)
+        ends = self._bounded(live(self._log().ends if self._last is None else self._last, self._since))
         found = {part: max(ends.get(part, 0), at) for part, at in start.items()}
         return {**found, **{part: at for part, at in ends.items() if part not in start and is_behind(start, part)}}
 

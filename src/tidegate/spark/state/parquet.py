@@ -26,8 +26,9 @@ from tidegate.core.records import SavedQuery
 from tidegate.disk.walking import files_below
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.refusals import only_native
+from tidegate.savepoints.running_job import WriteTable
 from tidegate.savepoints.state_tables import PARQUET, StateTable
-from tidegate.savepoints.take import HELD, WriteTable
+from tidegate.savepoints.take import HELD
 from tidegate.spark.connectors import storage_conf
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.state.tables import first_line, read_native

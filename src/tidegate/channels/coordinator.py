@@ -1,0 +1,223 @@
+"""Coordinates the checkpoints of a job whose queries are joined by channels, inside the driver of the job.
+
+At most one checkpoint is under way. Each query takes part between two of its epochs: in its own thread, just before its
+next epoch is let in, or in the thread that waits for the checkpoint, if the query has nothing to do. Its newest done
+epoch is then its snapshot. This one rule serves a busy source, an idle one, a query that has ended, and a query that
+has been restarted.
+
+A checkpoint that is under way lives in this process alone. It ends with the driver: nothing of the queries depends on
+it. Its caller compares the cut with the records of the job before the checkpoint counts (`savepoints.cut`), so that a
+driver that was paused and has lost its job completes no checkpoint that is not a cut.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Condition, Lock
+
+from tidegate.channels.sink import ChannelSink
+from tidegate.checkpoints.done_epoch import done_epoch
+from tidegate.core.barriers import Barriers, GraphQuery
+from tidegate.core.channel_parts import ChannelPosition, position_in
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import FINISHED_THROUGH, Query
+from tidegate.core.records import DoneEpoch, FinishedThrough, decode
+from tidegate.core.spark_log import positions_of
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
+
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedQuery:
+    """A query of a job with channels. `folder`: that of its generation. `reads`: for each of its sources that reads a
+    channel, that channel. `writes`: the channels that it writes.
+    """
+
+    query: Query
+    folder: Folder
+    reads: Mapping[str, ChannelSink]
+    writes: tuple[ChannelSink, ...]
+
+    def in_graph(self) -> GraphQuery:
+        channels = {source: channel.uid for source, channel in self.reads.items()}
+        return GraphQuery(self.query.uid, channels, tuple(channel.uid for channel in self.writes))
+
+
+class Coordinator:
+    """The checkpoints of one job, during one start. Threads share it."""
+
+    def __init__(
+        self, job: str, queries: Sequence[JoinedQuery], timeout_seconds: float, since: Callable[[], int]
+    ) -> None:
+        """`queries`: in the order of the program: a writer comes before its readers. `timeout_seconds`: how long a
+        checkpoint may take. `since`: returns the oldest live generation.
+        """
+        self._job = job
+        self._timeout_seconds = timeout_seconds
+        self._since = since
+        self._graph = [each.in_graph() for each in queries]
+        self._channels = [channel for each in queries for channel in each.writes]
+        self._participants = {each.query.uid: Participant(each, self) for each in queries}
+        self._changed = Condition()
+        self._turn = Lock()
+        self._barriers: Barriers | None = None
+        self._snapshots: dict[str, DoneEpoch] = {}
+        self._over = ""
+
+    def participant(self, query: str) -> Participant:
+        return self._participants[query]
+
+    @contextmanager
+    def checkpoint(self, go_on: Callable[[], None]) -> Generator[Callable[[str], DoneEpoch]]:
+        """A checkpoint, begun here. It ends with the context; what it has held flows on then.
+
+        Yields a function that waits until a query has taken part, and returns its snapshot. Ask for the queries in the
+        order of the program, and hold the files of a snapshot at once: Spark removes them some epochs later. `go_on` is
+        called while the function waits, and may raise.
+
+        Raises SAVEPOINT_REFUSED if a query has no done epoch yet, and for a query that does not take part in time or
+        fails to, because the job ends.
+        """
+        with self._turn:
+            self._begin()
+            by = time.monotonic() + self._timeout_seconds
+            try:
+                yield lambda query: self._await(query, by, go_on)
+            finally:
+                self._end()
+
+    def close(self, why: str) -> None:
+        """The job ends: end the checkpoint that is under way, and let no other begin. `why`: for the error."""
+        with self._changed:
+            self._over = why
+            self._end()
+
+    def look(self, query: str, stand: Callable[[], DoneEpoch | None]) -> None:
+        """A query is between two epochs. Let it take part if it is to. `stand`: reads its newest done epoch.
+
+        Called by one thread of the query at a time.
+        """
+        with self._changed:
+            barriers = self._barriers
+        if barriers is None or barriers.has_taken_part(query):
+            return
+        done = stand()
+        if done is None:
+            return
+        participant = self._participants[query]
+        with self._changed:
+            if self._barriers is barriers and not barriers.waits_for(query, participant.positions(done)):
+                barriers.take_part(query, participant.ends())
+                participant.move_gates(barriers)
+                self._snapshots[query] = done
+                self._changed.notify_all()
+
+    def _begin(self) -> None:
+        with self._changed:
+            if self._over:
+                raise self._not_complete(f"the job runs on, found that {self._over}", self._over)
+            for query, participant in self._participants.items():
+                if participant.reached() is None:
+                    raise self._not_complete(f"a done epoch of query {query}", "none yet")
+            self._snapshots = {}
+            self._barriers = Barriers(self._graph, self._since())
+
+    def _end(self) -> None:
+        with self._changed:
+            self._barriers = None
+            for channel in self._channels:
+                channel.gate.open()
+            self._changed.notify_all()
+
+    def _await(self, query: str, by: float, go_on: Callable[[], None]) -> DoneEpoch:
+        while True:
+            go_on()
+            for participant in self._participants.values():
+                participant.look()
+            with self._changed:
+                if self._barriers is None:
+                    raise self._not_complete("every query to take part", self._over)
+                if query in self._snapshots:
+                    return self._snapshots[query]
+                if time.monotonic() > by:
+                    raise self._too_slow(query, self._barriers)
+                self._changed.wait(_LOOK_SECONDS)
+
+    def _too_slow(self, query: str, barriers: Barriers) -> TidegateError:
+        participant = self._participants[query]
+        done = participant.stand()
+        waits = barriers.waits_for(query, {} if done is None else participant.positions(done))
+        left = ", ".join(
+            f"channel {channel}: {'its writer has not taken part' if rows is None else f'{rows} rows to read'}"
+            for channel, rows in waits.items()
+        )
+        expected = f"query {query} to take part within {self._timeout_seconds:g} s (checkpointing.timeout)"
+        return self._not_complete(expected, left or "its epoch has not ended", "let it catch up, and take it again")
+
+    def _not_complete(self, expected: str, found: str, next_step: str = "take it again") -> TidegateError:
+        return TidegateError(
+            Code.SAVEPOINT_REFUSED,
+            expected=expected,
+            found=found,
+            where=f"job {self._job}",
+            next_step=f"{next_step}; nothing of the job was changed",
+        )
+
+
+class Participant:
+    """One query in the checkpoints of its job."""
+
+    def __init__(self, joined: JoinedQuery, coordinator: Coordinator) -> None:
+        self._joined = joined
+        self._coordinator = coordinator
+        self._ledger = open_storage(joined.folder)
+        self._lock = Lock()
+        self._let_in = -1
+
+    def let_in(self, epoch: int) -> None:
+        """In the query's own thread: every older epoch is done, and this one is to begin."""
+        with self._lock:
+            self._coordinator.look(self._joined.query.uid, self.stand)
+            self._let_in = epoch
+
+    def look(self) -> None:
+        """In any thread: let the query take part if it has nothing to do."""
+        with self._lock:
+            reached = self.reached()
+            if reached is not None and reached.epoch >= self._let_in:
+                self._coordinator.look(self._joined.query.uid, self.stand)
+
+    def reached(self) -> FinishedThrough | None:
+        """How far the query is done; None before its first epoch. This process wrote it, so a plain read is enough."""
+        data = self._ledger.peek(FINISHED_THROUGH)
+        return None if data is None else decode(FinishedThrough, data, self._ledger.where(FINISHED_THROUGH))
+
+    def stand(self) -> DoneEpoch | None:
+        """The newest done epoch."""
+        reached = self.reached()
+        return None if reached is None else done_epoch(self._joined.query, self._ledger, reached)
+
+    def positions(self, done: DoneEpoch) -> Mapping[str, ChannelPosition]:
+        """For each source that reads a channel, where the query stands behind this epoch."""
+        texts = {uid: text for uid, text in positions_of(done.sources, done.offsets) if text is not None}
+        reads = self._joined.reads
+        found = {uid: position_in(texts[uid], reads[uid].uid) for uid in reads if uid in texts}
+        return {uid: position for uid, position in found.items() if position is not None}
+
+    def ends(self) -> Mapping[str, ChannelPosition]:
+        """Where the channels end that the query writes."""
+        return {channel.uid: channel.log.ends for channel in self._joined.writes}
+
+    def move_gates(self, barriers: Barriers) -> None:
+        """The query takes part: its readers are held at these barriers, and it is held no more."""
+        for channel in self._joined.writes:
+            barrier = barriers.at(channel.uid)
+            if barrier is not None:
+                channel.gate.shut(barrier)
+        for channel in self._joined.reads.values():
+            channel.gate.let_pass(self._joined.query.uid)

@@ -13,10 +13,8 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until
 from tidegate import FileSink, Job, Restore, SQLiteSink
-from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.core.errors import Code
 from tidegate.savepoints.folder import open_savepoint
-from tidegate.storages.schemes import Folder
 
 
 def counting(place: Place, name: str = "job", out: str = "out.db", seconds: float = 0.0, **settings: object) -> Job:
@@ -172,14 +170,3 @@ def test_a_cancel_takes_no_savepoint_of_a_job_with_channels_and_the_job_runs_on(
         wait_until(lambda: handle.status().queries[1].rows == 1, "the row behind the channel")
     finally:
         handle.stop()
-
-
-def test_a_retained_checkpoint_of_a_job_with_channels_is_no_cut(place: Place) -> None:
-    place.write("sea")
-    run(counting(place))
-    (number, *_) = retained_numbers(Folder.of(place.checkpoints / "job"))
-    checkpoint = place.checkpoints / "job" / "checkpoints" / str(number)
-    error = error_of(lambda: counting(place).start(savepoint=checkpoint))
-    assert (error.catalogue_entry, "no such cut" in error.found) == (Code.SAVEPOINT_REFUSED, True)
-    run(counting(place))
-    assert place.table() == [("sea", 1)]

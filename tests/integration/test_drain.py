@@ -15,7 +15,7 @@ from tests.integration.place import Place, error_of, run, wait_until_finished
 from tests.support.command import tidegate as run_command
 from tidegate import FileSink, Job, JobHandle, read_savepoint
 from tidegate.checkpoints.job_layout import retained_numbers
-from tidegate.checkpoints.retained import read_retained
+from tidegate.checkpoints.manifests import read_retained
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import TidegateError
 from tidegate.operate.beat import JobState, read_beat

@@ -13,7 +13,7 @@ from tests.integration.place import Place, error_of, run, wait_until_finished
 from tests.integration.test_file_source import SCHEMA, Gate, cut_off, gated_job, source, words, words_job, write
 from tidegate import FileSource, Job, SparkSource, SQLiteSink
 from tidegate.checkpoints.job_layout import retained_numbers
-from tidegate.checkpoints.retained import read_retained
+from tidegate.checkpoints.manifests import read_retained
 from tidegate.core.spark_log import parse_offsets
 from tidegate.sources.files.reader import position_of
 from tidegate.storages.schemes import Folder

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.test_channel_log import published
 from tidegate.channels.log import ChannelLog
 from tidegate.core.errors import TidegateError
-from tidegate.core.records import DoneEpoch, JobRecord, SavedQuery
+from tidegate.core.records import DoneEpoch, JobRecord
 from tidegate.savepoints.cut import demand_cut
 from tidegate.storages.schemes import Folder
 from tidegate.testing.contract import IDENTITY
@@ -19,12 +19,12 @@ from tidegate.testing.contract import IDENTITY
 JOB = JobRecord(name="job", job_id=IDENTITY.job_id, generation=1)
 
 
-def saved(query: str, epoch: int, *read: Mapping[str, int]) -> SavedQuery:
+def saved(query: str, epoch: int, *read: Mapping[str, int]) -> DoneEpoch:
     """A query at the end of an epoch. `read`: the positions of one source, which the query reads so many times."""
     positions = [json.dumps(each) for each in read]
     metadata = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
     sources = ("numbers-in",) * len(read)
-    done = DoneEpoch(
+    return DoneEpoch(
         query=query,
         generation=1,
         epoch=epoch,
@@ -35,8 +35,6 @@ def saved(query: str, epoch: int, *read: Mapping[str, int]) -> SavedQuery:
         commits=b'v1\n{"nextBatchWatermarkMs":0}',
         progress={},
     )
-    ends: dict[str, str | None] = dict(zip(sources, positions, strict=True))
-    return SavedQuery(done=done, ends=ends, watermark_ms=0, backend=None, partitions=None, operators=(), fingerprint="")
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tidegate.checkpoints.job_layout import retained_numbers
-from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints, read_retained
+from tidegate.checkpoints.manifests import read_retained
+from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
 from tidegate.core.records import CheckpointRecord, Decided, FinishedThrough, SinkProgress, encode

@@ -10,7 +10,8 @@ from tests.simulation.openers_memory import in_memory
 from tidegate.checkpoints import retention
 from tidegate.checkpoints.done_epoch import seal_of
 from tidegate.checkpoints.job_layout import retained_numbers
-from tidegate.checkpoints.retained import RetainedCheckpoints, read_retained
+from tidegate.checkpoints.manifests import read_retained
+from tidegate.checkpoints.retained import RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.checkpoints.succession import begin_job
 from tidegate.core.records import CheckpointRecord, JobRecord, encode

@@ -26,6 +26,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import FINISHED_THROUGH, Query
 from tidegate.core.records import DoneEpoch, FinishedThrough, decode
 from tidegate.core.spark_log import positions_of
+from tidegate.savepoints.running_job import CheckpointAborted
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
@@ -80,16 +81,32 @@ class Coordinator:
         order of the program, and hold the files of a snapshot at once: Spark removes them some epochs later. `go_on` is
         called while the function waits, and may raise.
 
-        Raises SAVEPOINT_REFUSED if a query has no done epoch yet, and for a query that does not take part in time or
-        fails to, because the job ends.
+        Raises CheckpointAborted after `abort`. Raises SAVEPOINT_REFUSED if a query has no done epoch yet, if one does
+        not take part in time, and if the job ends.
         """
-        with self._turn:
+        self._await_turn(go_on)
+        try:
             self._begin()
             by = time.monotonic() + self._timeout_seconds
-            try:
-                yield lambda query: self._await(query, by, go_on)
-            finally:
-                self._end()
+            yield lambda query: self._await(query, by, go_on)
+        finally:
+            self._end()
+            self._turn.release()
+
+    @property
+    def is_ready(self) -> bool:
+        """True if a checkpoint can begin: every query has a done epoch."""
+        return self.is_open and all(each.reached() is not None for each in self._participants.values())
+
+    @property
+    def is_open(self) -> bool:
+        """False when the job ends."""
+        return not self._over
+
+    def abort(self) -> None:
+        """End the checkpoint that is under way, if there is one; what it has held flows on. Another one may begin."""
+        with self._changed:
+            self._end()
 
     def close(self, why: str) -> None:
         """The job ends: end the checkpoint that is under way, and let no other begin. `why`: for the error."""
@@ -117,10 +134,14 @@ class Coordinator:
                 self._snapshots[query] = done
                 self._changed.notify_all()
 
+    def _await_turn(self, go_on: Callable[[], None]) -> None:
+        while not self._turn.acquire(timeout=_LOOK_SECONDS):
+            go_on()
+
     def _begin(self) -> None:
         with self._changed:
             if self._over:
-                raise self._not_complete(f"the job runs on, found that {self._over}", self._over)
+                raise self._not_complete("a job that runs", self._over, "start it, and take it again")
             for query, participant in self._participants.items():
                 if participant.reached() is None:
                     raise self._not_complete(f"a done epoch of query {query}", "none yet")
@@ -141,6 +162,8 @@ class Coordinator:
                 participant.look()
             with self._changed:
                 if self._barriers is None:
+                    if self.is_open:
+                        raise CheckpointAborted
                     raise self._not_complete("every query to take part", self._over)
                 if query in self._snapshots:
                     return self._snapshots[query]

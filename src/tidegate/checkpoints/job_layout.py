@@ -24,6 +24,7 @@ RESTORES = "restores"
 GENERATIONS = "generation"
 CHANNELS = "channels"
 MANIFEST = "_metadata.json"
+HELD_FILES = "held"
 
 _GENERATION = re.compile(r"g([1-9][0-9]*)")
 
@@ -82,6 +83,11 @@ def retained_numbers(job_folder: Folder) -> list[int]:
 def checkpoint_folders(job_folder: Folder) -> list[int]:
     """The numbers below `checkpoints`, ascending, also those with a removed or not yet written manifest."""
     return sorted(int(name) for name in open_storage(job_folder).folders(CHECKPOINTS) if name.isdigit())
+
+
+def held_folder(job_folder: Folder, query: str, generation: int) -> Folder:
+    """The files that the retained checkpoints of a job with channels hold, of one generation of a query."""
+    return generation_folder(job_folder / CHECKPOINTS / HELD_FILES / query, generation)
 
 
 def _has_begun(query_folder: Folder, number: int) -> bool:

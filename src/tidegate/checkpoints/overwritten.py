@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.checkpoints.job_layout import CHECKPOINTS, QUERIES, generation_folder, retained_numbers
-from tidegate.checkpoints.retained import read_retained
+from tidegate.checkpoints.manifests import read_retained
 from tidegate.checkpoints.state_proof import StateFlaw, flaws_at
 from tidegate.core.errors import Code, TidegateError
 from tidegate.storages.schemes import Folder

@@ -1,8 +1,7 @@
 """The checkpoints of a whole job that can be restored: `checkpoints/<n>/_metadata.json` for the newest few.
 
 A manifest names the newest done epoch of every query; the files it refers to stay in place. `n` counts the job's
-checkpoints, one for each done epoch, also those without a manifest. Off a disk it is above the numbers of earlier jobs
-of this name: a `forget` of such a job that was paused may remove these at any time.
+checkpoints, one for each done epoch, also those without a manifest.
 """
 
 from __future__ import annotations
@@ -18,19 +17,17 @@ from functools import partial
 from tidegate.checkpoints.done_epoch import done_epoch, fingerprints_in_force
 from tidegate.checkpoints.ingest_layout import IngestPosition
 from tidegate.checkpoints.ingest_part import needed_from
-from tidegate.checkpoints.job_layout import CHECKPOINTS, MANIFEST, checkpoint_folders, retained_numbers
+from tidegate.checkpoints.job_layout import retained_numbers
+from tidegate.checkpoints.manifests import Manifests, read_retained
 from tidegate.core.ledger import FINISHED_THROUGH, Query
 from tidegate.core.records import (
     CheckpointRecord,
-    Closing,
     DoneEpoch,
     FinishedThrough,
     OperatorFingerprint,
     decode,
-    encode,
 )
 from tidegate.storages.opening import open_storage
-from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
 from tidegate.storages.storage import Storage
 
@@ -53,21 +50,15 @@ class RetainedCheckpoints:
     def __init__(
         self, job_folder: Folder, job: str, job_id: str, queries: Sequence[QueryFolder], retained: int
     ) -> None:
-        self._folder = job_folder
-        self._storage = open_storage(job_folder)
+        self._manifests = Manifests(job_folder, retained)
         self._job = job
         self._job_id = job_id
         self._queries = {each.query.uid: each for each in queries}
         self._ledgers = {each.query.uid: open_storage(each.folder) for each in queries}
-        self._retained = retained
         self._done: dict[str, FinishedThrough] = {}
         self._noted: deque[_Noted] = deque(maxlen=retained)
-        self._written = retained_numbers(job_folder)
-        """The numbers of the manifests that are there, rising."""
-        self._number = max([*self._written, *forgotten_numbers(self._storage)], default=0)
         self._fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = {}
         """By query: no start of a query accepts other operators in the middle of a job."""
-        self._is_swept = False
         self._lock = threading.Lock()
         self._writing = threading.Lock()
 
@@ -94,8 +85,7 @@ class RetainedCheckpoints:
             self._note(drained=True)
 
     def _note(self, *, drained: bool) -> None:
-        self._number += 1
-        self._noted.append(_Noted(self._number, datetime.now(timezone.utc), dict(self._done), drained))
+        self._noted.append(_Noted(self._manifests.next_number(), datetime.now(timezone.utc), dict(self._done), drained))
 
     def write(self) -> None:
         """Write the noted manifests, oldest first, and remove surplus ones. `note` does not wait for it. After an error
@@ -106,21 +96,10 @@ class RetainedCheckpoints:
                 waiting = list(self._noted)
             for noted in waiting:
                 record = self._record(noted)
-                if record is not None and self._is_put(record):
-                    self._written.append(noted.number)
+                if record is not None:
+                    self._manifests.put(record)
                 self._forget(noted)
-            self._remove_older()
-            self._sweep()
-
-    def _is_put(self, record: CheckpointRecord) -> bool:
-        """False if a driver of a forgotten job that was paused has a manifest of this number: that one is not this
-        job's to remove, and the next checkpoint has the next number.
-        """
-        name = _manifest(record.number)
-        return (
-            self._storage.put_if_absent(name, encode(record))
-            or record_in(self._storage, CheckpointRecord, name) == record
-        )
+            self._manifests.remove_older()
 
     def _forget(self, written: _Noted) -> None:
         """Remove a written manifest from the list of those to write.
@@ -161,23 +140,6 @@ class RetainedCheckpoints:
             self._fingerprints[uid] = fingerprints_in_force(ledger)
         return self._fingerprints[uid]
 
-    def _remove_older(self) -> None:
-        while len(self._written) > self._retained:
-            self._storage.delete(_manifest(self._written[0]))
-            self._remove_folder(self._written.pop(0))
-
-    def _sweep(self) -> None:
-        """Remove the folders without a manifest that killed processes have left, once."""
-        if not self._is_swept:
-            for number in checkpoint_folders(self._folder):
-                if number not in self._written:
-                    self._remove_folder(number)
-        self._is_swept = True
-
-    def _remove_folder(self, number: int) -> None:
-        self._storage.remove_leftovers(f"{CHECKPOINTS}/{number}")
-        self._storage.delete_folder(f"{CHECKPOINTS}/{number}")  # it stays if it holds a file of the user
-
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
@@ -187,25 +149,6 @@ class _Noted:
     drained: bool
 
 
-def close_numbers(job_folder: Folder, job_id: str) -> None:
-    """No later job uses the numbers of the checkpoints that this job has here. Off a disk, before they are removed."""
-    number = max(checkpoint_folders(job_folder), default=0)
-    if number:
-        since = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        open_storage(job_folder).put_if_absent(_closed(number), encode(Closing(job_id=job_id, since=since)))
-
-
-def forgotten_numbers(storage: Storage) -> list[int]:
-    """The highest numbers of forgotten jobs. `storage`: that of the job's folder."""
-    found = (name.partition(".") for name in storage.list(CHECKPOINTS))
-    return [int(number) for number, _, kind in found if kind == _CLOSED and number.isdigit()]
-
-
-def read_retained(job_folder: Folder, number: int) -> CheckpointRecord | None:
-    """One retained checkpoint; None if it does not exist, or not any more."""
-    return record_in(open_storage(job_folder), CheckpointRecord, _manifest(number))
-
-
 def retained_from(job_folder: Folder, source: str) -> list[IngestPosition]:
     """The position in the ingest log of a source where the retained checkpoints of a job end: later lines are
     needed.
@@ -213,14 +156,3 @@ def retained_from(job_folder: Folder, source: str) -> list[IngestPosition]:
     records = [read_retained(job_folder, number) for number in retained_numbers(job_folder)]
     found = [needed_from(record.queries).get(source) for record in records if record is not None]
     return [each for each in found if each is not None]
-
-
-def _manifest(number: int) -> str:
-    return f"{CHECKPOINTS}/{number}/{MANIFEST}"
-
-
-def _closed(number: int) -> str:
-    return f"{CHECKPOINTS}/{number}.{_CLOSED}"
-
-
-_CLOSED = "closed"

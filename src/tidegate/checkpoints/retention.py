@@ -28,9 +28,10 @@ from tidegate.checkpoints.job_layout import (
     checkpoint_folders,
     generation_folder,
     generations,
+    held_folder,
     query_names,
 )
-from tidegate.checkpoints.retained import close_numbers
+from tidegate.checkpoints.manifests import close_numbers
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.succession import (
     end_clearing,
@@ -115,6 +116,8 @@ def _elsewhere(job_folder: Folder, clear_sinks: ClearSinks, queries: Collection[
     close_numbers(job_folder, job_id)
     for number in checkpoint_folders(job_folder):
         _clear_checkpoint(storage, number, job_id)
+    for held in (held_folder(job_folder, uid, number) for uid in uids for number in numbers):
+        open_storage(held.parent).clear(held.name)
     _clear_logs(job_folder, job_id)
     storage.delete(drain_name(job_folder, job_id))
     end_clearing(job_folder, job_id)

@@ -1,8 +1,8 @@
-"""Checks that a savepoint of a job with channels is one consistent cut: no row is in a channel, and none is read twice.
+"""Checks that the snapshots of a job's queries are one consistent cut: no row is in a channel, and none is read twice.
 
-For each channel the position of every reader must be where the saved epoch of its writer ends. So it is after a stop
-that followed the graph, and whenever the readers have nothing left to read. The rows of a channel are not in a
-savepoint.
+For each channel the position of every reader must be where the saved epoch of its writer ends. So it is for the
+snapshots of a checkpoint with aligned barriers, and after a stop that followed the graph. The rows of a channel are in
+no savepoint.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.core.channel_parts import ChannelPosition, position_in, unread
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import ChannelEpoch, JobRecord, SavedQuery
+from tidegate.core.records import ChannelEpoch, DoneEpoch, JobRecord
 from tidegate.core.spark_log import positions_of
 from tidegate.savepoints.restored import restored_since
 from tidegate.storages.opening import open_storage
@@ -24,18 +24,18 @@ EPOCHS = "epochs"
 """The folder of a channel's records."""
 
 
-def demand_cut(job_folder: Folder, job: JobRecord, queries: Sequence[SavedQuery]) -> None:
-    """Raise SAVEPOINT_REFUSED if the newest saved epochs of the queries are no cut across the job's channels."""
+def demand_cut(job_folder: Folder, job: JobRecord, queries: Sequence[DoneEpoch]) -> None:
+    """Raise SAVEPOINT_REFUSED if these epochs of the queries are no cut across the job's channels."""
     channels = open_storage(job_folder / CHANNELS)
     names = channels.folders("")
     since = restored_since(job_folder, job) if names else 0
     for channel in names:
         ends = _ends(channels.below(f"{channel}/{EPOCHS}"), queries)
         for query in queries:
-            for _, text in positions_of(query.done.sources, query.done.offsets):
+            for _, text in positions_of(query.sources, query.offsets):
                 position = None if text is None else position_in(text, channel)
                 if position is not None:
-                    _compare(job, channel, query.done.query, position, ends, since)
+                    _compare(job, channel, query.query, position, ends, since)
 
 
 def _compare(
@@ -49,7 +49,7 @@ def _compare(
         raise _no_cut(job, f"query {query} to have read channel {channel} to the saved epoch of its writer", found)
 
 
-def _ends(epochs: Storage, queries: Sequence[SavedQuery]) -> ChannelPosition | None:
+def _ends(epochs: Storage, queries: Sequence[DoneEpoch]) -> ChannelPosition | None:
     """Where the channel ends with the saved epoch of its writer; None if that is not known any more."""
     names = sorted((name for name in epochs.list("") if name.isdigit()), reverse=True)
     for name in names:
@@ -59,9 +59,9 @@ def _ends(epochs: Storage, queries: Sequence[SavedQuery]) -> ChannelPosition | N
     return {} if not names or int(names[-1]) == 0 else None
 
 
-def _is_saved(record: ChannelEpoch, queries: Sequence[SavedQuery]) -> bool:
+def _is_saved(record: ChannelEpoch, queries: Sequence[DoneEpoch]) -> bool:
     """True if the writer's saved epoch is this one or a later one, and for a writer that the program no longer has."""
-    at = [(each.done.generation, each.done.epoch) for each in queries if each.done.query == record.query]
+    at = [(each.generation, each.epoch) for each in queries if each.query == record.query]
     return not at or (record.generation, record.epoch) <= at[0]
 
 

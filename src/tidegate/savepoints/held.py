@@ -16,7 +16,7 @@ from tidegate.core.records import DoneEpoch, SavedQuery
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.hold import RunningQuery, hold, newest_done
 from tidegate.savepoints.query import saved_query
-from tidegate.savepoints.running_job import Checkpoint, RunningJob, refused
+from tidegate.savepoints.running_job import Checkpoint, CheckpointAborted, RunningJob, refused
 from tidegate.storages.schemes import Folder
 
 _ATTEMPTS = 3
@@ -35,13 +35,15 @@ def _held_each(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery
     """Each query on its own; with channels, the snapshots of one checkpoint. It is begun again if files are gone."""
     if job.checkpoint is None:
         return [_held_query(job, each, held, copying, partial(newest_done, each)) for each in job.queries]
-    for _ in range(_ATTEMPTS - 1):
-        with suppress(_FilesGone):
+    gone: list[str] = []
+    while len(gone) < _ATTEMPTS:
+        try:
             return _held_together(job, job.checkpoint, held, copying)
-    try:
-        return _held_together(job, job.checkpoint, held, copying)
-    except _FilesGone as gone:
-        raise _not_held(job, str(gone)) from None
+        except CheckpointAborted:
+            continue
+        except _FilesGone as of_query:
+            gone.append(str(of_query))
+    raise _not_held(job, gone[-1])
 
 
 def _held_together(job: RunningJob, checkpoint: Checkpoint, held: Path, copying: Copying) -> list[SavedQuery]:

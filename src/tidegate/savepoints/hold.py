@@ -8,7 +8,7 @@ hashmap state over, each copy is compared with what the ledger says of it (`chec
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.checkpoints.done_epoch import done_epoch
@@ -46,30 +46,52 @@ class RunningQuery:
 
 
 def hold(running: RunningQuery, done: DoneEpoch, held: Folder, go_on: Callable[[], None] = lambda: None) -> bool:
-    """Link the files of a done epoch below `held`, which is empty; copy them if it is another storage. False if Spark
-    may have removed some before or during the call. Raises storage errors, also for a folder that cannot be listed,
-    because its files would be missing. `go_on` is called at each block of a copy, and may raise.
+    """Hold a done epoch below `held`, which is empty: Spark can resume it from there. False if Spark may have removed
+    some files before or during the call. Raises storage errors, also for a folder that cannot be listed, because its
+    files would be missing. `go_on` is called before each file, and at each block of a copy, and may raise.
 
     The two log entries of the epoch are written from *decided*, because those of Spark need not be durable.
     """
+    names = hold_files(running, done, held, go_on)
+    if names:
+        write_entries(done, open_checkpoint_files(held))
+    return bool(names)
+
+
+def hold_files(
+    running: RunningQuery,
+    done: DoneEpoch,
+    held: Folder,
+    go_on: Callable[[], None] = lambda: None,
+    there: Collection[str] = (),
+) -> set[str]:
+    """`hold` without the two log entries of the epoch: link its files, or copy them if `held` is another storage.
+    Returns their names; none if Spark may have removed some. `there`: those that `held` has from earlier epochs of the
+    same generation, on the same storage.
+    """
     start = _start(open_storage(running.folder))
     if start is None:
-        return False
+        return set()
     spark, into = open_checkpoint_files(running.folder / "spark"), open_checkpoint_files(held)
     if running.folder.scheme is held.scheme:
-        names = hold_files(spark, done, into, lambda name: spark.hold(name, into.where()))
+
+        def bring(name: str) -> bool:
+            go_on()
+            return name in there or spark.hold(name, into.where())
+
+        names = bring_files(spark, done, bring)
     else:
         names = copy_files(running.folder, done, into, go_on)
     before_is_there = done.epoch <= start.first_epoch or offsets_entry(done.epoch - 1) in names
     newest = max(entry_numbers(each.name.rpartition("/")[2] for each in spark.list(OFFSETS)), default=done.epoch)
     # One epoch to spare: Spark counts kept epochs from the epoch that it is about to write.
-    return bool(names) and before_is_there and newest - done.epoch < running.epochs_kept - 1
+    return names if before_is_there and newest - done.epoch < running.epochs_kept - 1 else set()
 
 
 def copy_files(
     generation: Folder, done: DoneEpoch, held: CheckpointFiles, go_on: Callable[[], None] = lambda: None
 ) -> set[str]:
-    """`hold_files` from another storage, several at once. `generation`: the folder of the query's generation. Empty if
+    """`bring_files` from another storage, several at once. `generation`: the folder of the query's generation. Empty if
     a state file that the epoch needs is gone. Raises STATE_OVERWRITTEN for state that is not as it was written.
     """
     spark, named = open_checkpoint_files(generation / "spark"), named_state(open_storage(generation))
@@ -84,30 +106,31 @@ def copy_files(
             flaws.extend(filter(None, [flaw_of(spark.where(name), named[name], came)]))
         return copy is not None
 
-    names = hold_files(spark, done, held, bring, side_by_side)
+    names = bring_files(spark, done, bring, side_by_side)
     if flaws:
         raise state_overwritten(flaws, generation.parent.parent.parent)
     return names if names.issuperset(needed_at(done.epoch + 1, named)) else set()
 
 
-def hold_files(
+def bring_files(
     spark: CheckpointFiles,
     done: DoneEpoch,
-    held: CheckpointFiles,
     bring: Callable[[str], bool],
     for_each: Callable[[Callable[[str], bool], Sequence[str]], Iterable[bool]] = map,
 ) -> set[str]:
-    """Bring the files of one done epoch from Spark's checkpoint to `held`. Returns their names.
+    """Bring the files of one done epoch from Spark's checkpoint, without its own two log entries. Returns their names.
 
     `bring`: brings the file of this name, and returns False if it does not exist any more. Such a file is taken to be
-    too old to be needed; the caller has to check this. The two log entries of the epoch are written from *decided*
-    instead. `for_each`: applies it to every name, in order or side by side.
+    too old to be needed; the caller has to check this. `for_each`: applies it to every name, in order or side by side.
     """
     names = [each.name for each in spark.list() if is_of(each.name, done.epoch)]
-    came = {name for name, there in zip(names, for_each(bring, names), strict=True) if there}
-    for name, data in ((offsets_entry(done.epoch), done.offsets), (commits_entry(done.epoch), done.commits)):
-        held.write(name, data)
-    return came
+    return {name for name, came in zip(names, for_each(bring, names), strict=True) if came}
+
+
+def write_entries(done: DoneEpoch, held: CheckpointFiles) -> None:
+    """Write the two log entries of a done epoch, from *decided*."""
+    held.write(offsets_entry(done.epoch), done.offsets)
+    held.write(commits_entry(done.epoch), done.commits)
 
 
 def newest_done(running: RunningQuery) -> DoneEpoch | None:

@@ -41,11 +41,11 @@ def only_native(expected: str, found: str, where: str) -> TidegateError:
 
 
 def of_channels(where: str) -> TidegateError:
-    """A retained checkpoint of a job whose queries are joined by channels: it has the newest epoch of each query."""
+    """A checkpoint of a job with channels that is no cut across them: an older release has written it."""
     return TidegateError(
         Code.SAVEPOINT_REFUSED,
-        expected="a savepoint, which is one consistent cut across the channels of a job",
-        found="a retained checkpoint: the newest epochs of two queries are no such cut",
+        expected="a checkpoint that is one consistent cut across the channels of the job",
+        found="the newest epoch of each query, which are no such cut",
         where=where,
         next_step="restore a savepoint; or start without one, which continues from the newest checkpoint",
     )

@@ -14,7 +14,16 @@ from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.ingest_part import bring_parts
-from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, MANIFEST, QUERIES, generation_folder, job_names
+from tidegate.checkpoints.job_layout import (
+    CHANNELS,
+    CHECKPOINTS,
+    JOB_RECORD,
+    MANIFEST,
+    QUERIES,
+    generation_folder,
+    held_folder,
+    job_names,
+)
 from tidegate.checkpoints.spark_layout import offsets_entry
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import (
@@ -33,8 +42,9 @@ from tidegate.disk.blocks import measured
 from tidegate.disk.durable import Trust
 from tidegate.disk.walking import files_below
 from tidegate.savepoints.folder import Savepoint, check_names
-from tidegate.savepoints.hold import copy_files, hold_files
+from tidegate.savepoints.hold import bring_files, copy_files, write_entries
 from tidegate.savepoints.query import saved_query
+from tidegate.savepoints.refusals import of_channels
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.leases import driver_or_engine_lives
@@ -85,6 +95,8 @@ def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folde
     Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, STATE_OVERWRITTEN, and storage errors.
     """
     of_job = _behind_links(folder).parent.parent
+    if not record.held and open_storage(of_job / CHANNELS).folders(""):
+        raise of_channels(f"job {record.job}, {folder}")
     if of_job != _behind_links(job_folder) and driver_or_engine_lives(of_job):
         raise _runs(of_job, record.job)
     generation = max((done.generation for done in record.queries), default=1)
@@ -93,7 +105,7 @@ def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folde
         if manifest is None:
             raise _incomplete(f"its {MANIFEST}", folder)
         (into / MANIFEST).write_bytes(manifest)  # the same bytes: their digest is its identity
-        queries = tuple(_query(of_job, done, into) for done in record.queries)
+        queries = tuple(_query(of_job, done, into, record.held.get(done.query)) for done in record.queries)
         _bring_logs(of_job / INGEST, record, into / INGEST)
         files = tuple(_files(into))
     return Savepoint(
@@ -127,20 +139,34 @@ def _behind_links(folder: Folder) -> Folder:
     return Folder.of(folder.local().resolve()) if folder.is_local else folder
 
 
-def _query(of_job: Folder, done: DoneEpoch, into: Path) -> SavedQuery:
-    generation = generation_folder(of_job / QUERIES / done.query, done.generation)
-    held, spark = into / QUERIES / done.query / "spark", generation / "spark"
-    held.mkdir(parents=True)
-    files, into_files = open_checkpoint_files(spark), open_checkpoint_files(held)
-    if of_job.is_local:
-        names = hold_files(files, done, into_files, partial(_bring, files, into_files))
+def _query(of_job: Folder, done: DoneEpoch, into: Path, held: Sequence[str] | None) -> SavedQuery:
+    """`held`: the names of the files that the checkpoint holds; None if they are in their place."""
+    place = into / QUERIES / done.query / "spark"
+    place.mkdir(parents=True)
+    into_files = open_checkpoint_files(place)
+    if held is None:
+        _collect(of_job, done, into_files)
     else:
-        names = copy_files(generation, done, into_files)
+        files = open_checkpoint_files(held_folder(of_job, done.query, done.generation))
+        for name in held:
+            if not _bring(files, into_files, name):
+                raise _incomplete(f"{name} of query {done.query}", files.where())
+    write_entries(done, into_files)
+    return saved_query(done, place)
+
+
+def _collect(of_job: Folder, done: DoneEpoch, into: CheckpointFiles) -> None:
+    """Collect the files of an epoch among those of later ones."""
+    generation = generation_folder(of_job / QUERIES / done.query, done.generation)
+    files = open_checkpoint_files(generation / "spark")
+    if of_job.is_local:
+        names = bring_files(files, done, partial(_bring, files, into))
+    else:
+        names = copy_files(generation, done, into)
     if not names:
-        raise _incomplete(f"the files of epoch {done.epoch} of query {done.query}", spark)
+        raise _incomplete(f"the files of epoch {done.epoch} of query {done.query}", files.where())
     if done.epoch > 0 and offsets_entry(done.epoch - 1) not in names:  # a restored generation has it, too
-        raise _incomplete(f"the entry of epoch {done.epoch - 1} of query {done.query} in Spark's log", spark)
-    return saved_query(done, held)
+        raise _incomplete(f"the entry of epoch {done.epoch - 1} of query {done.query} in Spark's log", files.where())
 
 
 def _bring_logs(ingest: Folder, record: CheckpointRecord, into: Path) -> None:
@@ -175,7 +201,7 @@ def _runs(of_job: Folder, name: str) -> TidegateError:
     return job_runs("the files of its checkpoint stay", str(of_job), instead)
 
 
-def _incomplete(expected: str, where: Path | Folder, found: str = "none") -> TidegateError:
+def _incomplete(expected: str, where: str | Folder, found: str = "none") -> TidegateError:
     return TidegateError(
         Code.SAVEPOINT_INCOMPLETE,
         expected=expected,

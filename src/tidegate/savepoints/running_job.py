@@ -28,6 +28,10 @@ it waits, which may raise. The context gives a function that returns the snapsho
 """
 
 
+class CheckpointAborted(Exception):
+    """A checkpoint across the queries has ended before all took part, and the job runs on: it may begin anew."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunningJob:
     """The job of a savepoint.

@@ -173,7 +173,7 @@ def put_together(
     check_form(job, form)
     with job.keep_input():
         queries = held_queries(job, held, copying)
-        demand_cut(job.folder, job.record, queries)
+        demand_cut(job.folder, job.record, [query.done for query in queries])
     job.reach("held")
     if form is SavepointFormat.NATIVE:
         files = _copied(held, building, copying, lambda _name: True)

@@ -53,6 +53,11 @@ def advice_for(job: str, settings: Settings, plans: Sequence[QueryPlan], uids: I
             f"job {job}: checkpointing.max_concurrent is 1 and not {settings.max_concurrent}: the job has channels, "
             "and the end of an epoch is a barrier between its queries"
         )
+    if has_channels and any(not (plan.folder.is_local or plan.store.names_files) for plan in plans):
+        yield (
+            f"job {job}: it retains no checkpoints, because its state is in hashmap and not on a local disk: a late "
+            "driver can overwrite a file there before it is held. Use rocksdb, or take savepoints"
+        )
     for plan in plans if settings.max_concurrent > 1 and not has_channels else ():
         for uid in places_at_once(plan.sinks.values())[:1]:
             yield (

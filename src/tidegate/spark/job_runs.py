@@ -61,7 +61,7 @@ PauseAfter: TypeAlias = Callable[[QueryRun, TidegateError], float | None]
 class RunRules:
     """How the queries of a job are run. `tolerable_failures`: failed epochs in a row, including `failed_epochs`, the
     number of the previous driver by query. `lost_lease`: the error if this process knows that it no longer holds the
-    job's lease.
+    job's lease. `abort_checkpoint`: ends the checkpoint across the queries that is under way.
     """
 
     until: Until
@@ -71,6 +71,7 @@ class RunRules:
     failed_epochs: Mapping[str, int] = field(default_factory=dict[str, int])
     pause_after: PauseAfter | None = None
     lost_lease: Callable[[], TidegateError | None] = lambda: None
+    abort_checkpoint: Callable[[], None] = lambda: None
 
     @property
     def is_bounded(self) -> bool:
@@ -213,6 +214,11 @@ class JobRuns:
         return {uid: each.count(self.figures.of[uid].epochs) for uid, each in self._tolerances.items()}
 
     def _start_run(self, run: QueryRun) -> None:
+        """Start a run. A bounded one ends where it finds no more rows, so no barrier may hold it: the queries whose
+        channels it reads have ended, and the barriers of a later checkpoint are at their ends.
+        """
+        if self._rules.is_bounded and run.plan.reads_from:
+            self._rules.abort_checkpoint()
         run.start(self._rules.trigger, self._rules.due)
 
     def another_run_of(self, ended: QueryRun) -> QueryRun:

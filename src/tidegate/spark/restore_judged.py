@@ -21,7 +21,6 @@ from tidegate.savepoints.folder import (
 )
 from tidegate.savepoints.judgement import Judgement, judge
 from tidegate.savepoints.operator_match import operators_refused
-from tidegate.savepoints.refusals import of_channels
 from tidegate.savepoints.restored import all_restored, begins_over, would_begin_over
 from tidegate.savepoints.restoring import Scope
 from tidegate.savepoints.restoring_program import Program, ProgramQuery
@@ -88,7 +87,6 @@ class _Gathered:
             *self._drained(),
             *self._begun_over(found),
             *self._sources_compared(found),
-            *self._cut_of_checkpoint(),
             *self._backend_of_checkpoint(found),
             *self._operators_compared(found),
             *(() if given_up is None else given_up.against(_same_uid(found.matched))),
@@ -150,11 +148,6 @@ class _Gathered:
                         self.plan.compare_source(plan, uid, position)
                 except TidegateError as error:
                     yield error
-
-    def _cut_of_checkpoint(self) -> Iterator[TidegateError]:
-        """A savepoint of a job with channels is a cut across them; a retained checkpoint is none."""
-        if self.restore.savepoint.origin is not None and any(plan.reads_from for plan in self.plan.queries):
-            yield of_channels(f"job {self.restore.target.name}, {self.restore.savepoint.found_at}")
 
     def _backend_of_checkpoint(self, found: Judgement) -> Iterator[TidegateError]:
         """A retained checkpoint keeps its backend; a savepoint may change it."""

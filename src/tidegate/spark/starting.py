@@ -33,6 +33,7 @@ from tidegate.operate.sinks import Sinks, describe, write_sinks
 from tidegate.operate.sources import write_sources
 from tidegate.savepoints.continued import is_sealed
 from tidegate.savepoints.fresh import Fresh, first_generation
+from tidegate.savepoints.graph_checkpoints import GraphCheckpoints
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.running_job import RunningJob
@@ -41,6 +42,7 @@ from tidegate.savepoints.settled import demand_starts, settle
 from tidegate.savepoints.take import remove_held
 from tidegate.settings.kinds import Retention
 from tidegate.spark.advice import Advice, advice_for
+from tidegate.spark.checkpointing import Checkpointing
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
@@ -81,6 +83,9 @@ from tidegate.storages.lease import HeldLease
 from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
+
+_CHECKPOINTS_APART_SECONDS = 1.0
+"""The shortest time between two checkpoints across the queries of a job: readers are held while one is taken."""
 
 
 def start(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> JobHandle:
@@ -226,9 +231,10 @@ class Starting:
                 failed_epochs={} if supervised is None else supervised.failed_epochs,
                 pause_after=None if supervised is None else supervised.pause_after,
                 lost_lease=self.lease.lost_here,
+                abort_checkpoint=(lambda: None) if coordinator is None else coordinator.abort,
             ),
             stop_timeout_seconds=settings.stop_timeout,
-            companions=[LeaseWatch(self.lease), *_companions(job, plan, sources)],
+            companions=[LeaseWatch(self.lease), *_companions(job, plan, coordinator, sources)],
             drain=drain,
             savepoints=_savepoints(job, plan, coordinator, sources, self._reach),
             end_checkpoints=(lambda _why: None) if coordinator is None else coordinator.close,
@@ -301,7 +307,9 @@ def job_guarantees(job: DeclaredJob) -> Sequence[Guarantee]:
     return guarantees_of(job.queries, sources, job.settings.checkpointing_mode)
 
 
-def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Companion]:
+def _companions(
+    job: DeclaredJob, plan: JobPlan, coordinator: Coordinator | None, sources: JobSources
+) -> list[Companion]:
     """In the order of their notification at the end. The answers to requests come last: the state of the job is then
     known, and a cancel has deleted the checkpoints.
     """
@@ -313,7 +321,7 @@ def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Co
         *sources.companions(),
         *(Delivery(job.name, each) for each in job.listeners),
         Advice(advice_for(job.name, job.settings, plan.queries, job.uids)),
-        *_keeping(job, plan),
+        *_keeping(job, plan, coordinator),
         *noted,
         Historian(job.folder),
         pulse,
@@ -321,19 +329,26 @@ def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Co
     ]
 
 
-def _keeping(job: DeclaredJob, plan: JobPlan) -> Iterator[Companion]:
+def _keeping(job: DeclaredJob, plan: JobPlan, coordinator: Coordinator | None) -> Iterator[Companion]:
     """The companion that retains checkpoints.
 
     None for an at-most-once job, because none of its starts resumes from one.
     """
     settings, record = job.settings, plan.record
-    if settings.checkpointing_mode is not Level.AT_MOST_ONCE:
+    if coordinator is not None and all(each.folder.is_local or each.store.names_files for each in plan.queries):
+        checkpoints = GraphCheckpoints(job.folder, record, _running(plan), settings.checkpointing_retained)
+        yield Checkpointing(checkpoints, coordinator, max(_CHECKPOINTS_APART_SECONDS, settings.checkpointing_interval))
+    elif coordinator is None and settings.checkpointing_mode is not Level.AT_MOST_ONCE:
         queries = [QueryFolder(each.query, each.folder) for each in plan.queries]
         retained = settings.checkpointing_retained
         checkpoints = RetainedCheckpoints(job.folder, job.name, record.job_id, queries, retained)
         yield Retaining(checkpoints, rhythm_of(job.folder).retained)
     if settings.checkpointing_retention is Retention.DELETE:
         yield Clearing(partial(delete_checkpoints, job.folder, record.job_id, partial(forget, job), _uids(job)))
+
+
+def _running(plan: JobPlan) -> list[RunningQuery]:
+    return [RunningQuery(each.query, each.folder, epochs_kept(each.conf)) for each in plan.queries]
 
 
 def _savepoints(
@@ -348,7 +363,7 @@ def _savepoints(
     running = RunningJob(
         job.folder,
         plan.record,
-        [RunningQuery(each.query, each.folder, epochs_kept(each.conf)) for each in plan.queries],
+        _running(plan),
         reach=reach,
         open_tables=partial(tables_opened, job.session, job.folder),
         end_input=sources.end_input,

@@ -16,7 +16,7 @@ from tidegate.channels.log import ChannelLog, PublishedRows
 from tidegate.channels.reading import ChannelRowsOfTask, shared_by_tasks
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import retained_numbers
-from tidegate.checkpoints.retained import read_retained
+from tidegate.checkpoints.manifests import read_retained
 from tidegate.core.channel_parts import ChannelPosition, is_behind, least, live, position_in, unread
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import parsed

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import QUERIES, generations, retained_numbers
-from tidegate.checkpoints.retained import read_retained
+from tidegate.checkpoints.manifests import read_retained
 from tidegate.checkpoints.succession import standing
 from tidegate.core.ledger import position_of
 from tidegate.core.spark_log import parse_offsets

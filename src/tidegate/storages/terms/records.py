@@ -73,11 +73,17 @@ def encoded(record: RecordT) -> bytes:
 
 
 def remove_below(storage: Storage, number: int) -> None:
-    """Remove the records of all terms below this one. Only the holder of the term `number` calls it."""
+    """Remove the records of all terms below this one, and what their killed holders were writing. Only the holder of
+    the term `number` calls it.
+    """
+    older: set[str] = set()
     for name in storage.list(""):
         term, _, kind = name.partition(".")
         if term.isdigit() and int(term) < number and kind in _KNOWN:
             storage.delete(name)
+            older.add(term)
+    for term in older:
+        storage.remove_leftovers("", f"{term}.")
 
 
 def _format_of(kind: type[RecordT]) -> RecordFormat[RecordT]:

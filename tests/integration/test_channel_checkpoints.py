@@ -1,0 +1,80 @@
+"""Retained checkpoints of a job with channels: each is one cut across its queries, and the job goes back to it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+from tests.integration.place import Place, run, wait_until
+from tests.integration.test_channel_savepoints import counting
+from tidegate import Restore
+from tidegate.checkpoints.job_layout import retained_numbers
+from tidegate.checkpoints.manifests import read_retained
+from tidegate.storages.schemes import Folder
+
+
+def checkpoints(place: Place, name: str = "job") -> list[int]:
+    return retained_numbers(Folder.of(place.checkpoints / name))
+
+
+def test_a_job_goes_back_to_each_of_its_retained_checkpoints_and_its_outputs_are_exact(place: Place) -> None:
+    """The checkpoints are taken under load. Each is restored in another job; the newest one in its own, too."""
+    stopped = Event()
+
+    def feed() -> None:
+        for number in range(30):
+            if not stopped.wait(0.5):
+                place.write("sea", f"stone {number % 5}", "sand")
+
+    with ThreadPoolExecutor() as pool:
+        feeding = pool.submit(feed)
+        wait_until(lambda: len(list(place.input.iterdir())) > 2, "the first files")
+        handle = counting(place, seconds=0.02, checkpointing_retained=2).start()
+        try:
+            wait_until(lambda: len(checkpoints(place)) == 2, "checkpoints")
+            first = checkpoints(place)[0]
+            wait_until(lambda: checkpoints(place)[0] >= first + 2, "newer ones in their place")
+        finally:
+            stopped.set()
+            feeding.result()
+            handle.stop()
+    written = Counter(row["word"] for path in place.input.glob("*.json") for row in map(json.loads, path.open()))
+    numbers = checkpoints(place)
+    assert len(numbers) == 2
+    for number in numbers:
+        at = place.checkpoints / "job" / "checkpoints" / str(number)
+        elsewhere = {"checkpointing_dir": str(place.folder / f"elsewhere-{number}")}
+        job = counting(place, f"copy-{number}", f"copy-{number}.db", **elsewhere)
+        job.start(until="caught-up", savepoint=at).wait()
+        table = dict(place.table(path=f"copy-{number}.db"))
+        assert {word: count for word, count in table.items() if count != written[word]} == {}
+        assert table
+    older = place.checkpoints / "job" / "checkpoints" / str(numbers[0])
+    counting(place).start(until="caught-up", savepoint=Restore(str(older), rewind="once")).wait()
+    assert dict(place.table()) == written
+
+
+def test_what_checkpoints_hold_goes_with_them_and_what_a_killed_driver_has_left_at_the_next_start(place: Place) -> None:
+    for word in ("sea", "sand", "ice"):
+        place.write(word)
+        run(counting(place, checkpointing_retained=1))
+    job = Folder.of(place.checkpoints / "job")
+    record = read_retained(job, checkpoints(place)[-1])
+    assert record is not None
+    held = place.checkpoints / "job" / "checkpoints" / "held"
+    named = {f"{query}/g1/{name}" for query, names in record.held.items() for name in names}
+    assert held_files(held) == named
+    (held / "count/g1/state/0/0/77_left.zip").write_text("of a driver that was killed")
+    (held / "gone/g1").mkdir(parents=True)
+    run(counting(place, checkpointing_retained=1))
+    record = read_retained(job, checkpoints(place)[-1])
+    assert record is not None
+    assert "count/g1/state/0/0/77_left.zip" not in held_files(held)
+    assert not (held / "gone/g1").exists()
+
+
+def held_files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}

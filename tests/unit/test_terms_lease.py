@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.support.clock import SimulatedClock
 from tidegate.core.errors import Code, TidegateError
 from tidegate.storages.lease import LeaseState
+from tidegate.storages.local.storage import LocalStorage
 from tidegate.storages.renewal import renew_until, renewing
 from tidegate.storages.terms.decisions import Look, Proof, Sighting, Step, is_too_late, living, proof_of, step_of
 from tidegate.storages.terms.here import Here
@@ -436,3 +438,16 @@ def test_a_list_that_names_a_term_that_is_not_there_is_an_error_of_the_storage(p
     with pytest.raises(TidegateError) as caught:
         TermsLease(Lying(place.memory).below("job")).standing()
     assert caught.value.catalogue_entry is Code.STORAGE_UNUSABLE
+
+
+def test_the_taker_of_a_term_removes_what_a_killed_holder_was_writing(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    storage = LocalStorage(tmp_path)
+    here = Here(clock.now, clock.sleep)
+    TermsLease(storage, TIMEOUT, here=here).take("job", 0).release()
+    left = tmp_path / "lease" / ".1.beat.5f0c.tidegate.tmp"
+    other = tmp_path / "lease" / ".11.beat.5f0c.tidegate.tmp"
+    for file in (left, other):
+        file.write_bytes(b"half")
+    TermsLease(storage, TIMEOUT, here=here).take("job", 0).release()
+    assert (left.exists(), other.exists()) == (False, True)

@@ -46,8 +46,8 @@ def test_a_job_goes_back_to_each_of_its_retained_checkpoints_and_its_outputs_are
     assert len(numbers) == 2
     for number in numbers:
         at = place.checkpoints / "job" / "checkpoints" / str(number)
-        elsewhere = {"checkpointing_dir": str(place.folder / f"elsewhere-{number}")}
-        job = counting(place, f"copy-{number}", f"copy-{number}.db", **elsewhere)
+        elsewhere = str(place.folder / f"elsewhere-{number}")
+        job = counting(place, f"copy-{number}", f"copy-{number}.db", checkpointing_dir=elsewhere)
         job.start(until="caught-up", savepoint=at).wait()
         table = dict(place.table(path=f"copy-{number}.db"))
         assert {word: count for word, count in table.items() if count != written[word]} == {}

@@ -30,8 +30,6 @@ from tidegate.savepoints.running_job import CheckpointAborted
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
-_LOOK_SECONDS = 0.1
-
 
 @dataclass(frozen=True, slots=True)
 class JoinedQuery:
@@ -53,14 +51,21 @@ class Coordinator:
     """The checkpoints of one job, during one start. Threads share it."""
 
     def __init__(
-        self, job: str, queries: Sequence[JoinedQuery], timeout_seconds: float, since: Callable[[], int]
+        self,
+        job: str,
+        queries: Sequence[JoinedQuery],
+        timeout_seconds: float,
+        since: Callable[[], int],
+        look_seconds: float = 0.1,
     ) -> None:
         """`queries`: in the order of the program: a writer comes before its readers. `timeout_seconds`: how long a
-        checkpoint may take. `since`: returns the oldest live generation.
+        checkpoint may take. `since`: returns the oldest live generation. `look_seconds`: the time between two looks at
+        the queries that have nothing to do; each look is a request where the ledger is not on a disk.
         """
         self._job = job
         self._timeout_seconds = timeout_seconds
         self._since = since
+        self._look_seconds = look_seconds
         self._graph = [each.in_graph() for each in queries]
         self._channels = [channel for each in queries for channel in each.writes]
         self._participants = {each.query.uid: Participant(each, self) for each in queries}
@@ -135,7 +140,7 @@ class Coordinator:
                 self._changed.notify_all()
 
     def _await_turn(self, go_on: Callable[[], None]) -> None:
-        while not self._turn.acquire(timeout=_LOOK_SECONDS):
+        while not self._turn.acquire(timeout=self._look_seconds):
             go_on()
 
     def _begin(self) -> None:
@@ -169,7 +174,7 @@ class Coordinator:
                     return self._snapshots[query]
                 if time.monotonic() > by:
                     raise self._too_slow(query, self._barriers)
-                self._changed.wait(_LOOK_SECONDS)
+                self._changed.wait(self._look_seconds)
 
     def _too_slow(self, query: str, barriers: Barriers) -> TidegateError:
         participant = self._participants[query]

@@ -15,7 +15,7 @@ from tidegate.checkpoints.job_layout import CHECKPOINTS, HELD_FILES, held_folder
 from tidegate.checkpoints.manifests import Manifests
 from tidegate.core.records import CheckpointRecord, DoneEpoch, JobRecord
 from tidegate.savepoints.cut import demand_cut
-from tidegate.savepoints.hold import RunningQuery, hold_files
+from tidegate.savepoints.hold import RunningQuery, hold_files, newest_done
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
@@ -41,6 +41,12 @@ class GraphCheckpoints:
             for generation in storage.folders(query):
                 self._held_in(root / query / generation)
         self._remove_unneeded()
+
+    def take_last(self, *, drained: bool = False) -> bool:
+        """`take` the newest done epochs. All queries have ended; `drained`: by a drain."""
+        snapshots = {each.query.uid: newest_done(each) for each in self._queries}
+        demand_cut(self._folder, self._job, [done for done in snapshots.values() if done is not None])
+        return self.take(lambda running: snapshots[running.query.uid], drained=drained)
 
     def take(
         self,

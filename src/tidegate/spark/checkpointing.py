@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tidegate.channels.coordinator import Coordinator
 from tidegate.core.errors import Code, TidegateError
 from tidegate.savepoints.graph_checkpoints import GraphCheckpoints
-from tidegate.savepoints.hold import newest_done
 from tidegate.savepoints.running_job import CheckpointAborted
 from tidegate.spark.ticking import Ticking
 
@@ -60,7 +59,7 @@ class Checkpointing(Ticking):
         """Take the checkpoint of a drained job. Unlike others it is part of a request: if it fails, the drain fails,
         and the next start resumes the drain.
         """
-        self._checkpoints.take(newest_done, drained=True)
+        self._checkpoints.take_last(drained=True)
         self._taken = self._finished()
 
     def last(self, error: BaseException | None) -> None:
@@ -68,7 +67,7 @@ class Checkpointing(Ticking):
         if self._finished() == self._taken:
             return
         try:
-            self._checkpoints.take(newest_done)
+            self._checkpoints.take_last()
         except TidegateError as refused:
             if refused.catalogue_entry is not Code.SAVEPOINT_REFUSED:
                 raise

@@ -7,6 +7,7 @@ from functools import partial
 
 from tidegate.channels.coordinator import Coordinator, JoinedQuery
 from tidegate.channels.sink import ChannelSink
+from tidegate.operate.rhythm import rhythm_of
 from tidegate.savepoints.restored import restored_since
 from tidegate.spark.job_plan import DeclaredJob, JobPlan
 from tidegate.spark.query_plan import QueryPlan
@@ -24,6 +25,7 @@ def coordinated(job: DeclaredJob, plan: JobPlan) -> tuple[JobPlan, Coordinator |
         [_joined(job, each) for each in plan.queries],
         job.settings.checkpointing_timeout,
         partial(restored_since, job.folder, plan.record),
+        rhythm_of(job.folder).request,
     )
     queries = (replace(each, lets_in=coordinator.participant(each.query.uid).let_in) for each in plan.queries)
     return replace(plan, queries=tuple(queries)), coordinator

@@ -42,7 +42,7 @@ def faults(s3: S3Server) -> Iterator[HttpFaults]:
 # --- half of the requests fail -------------------------------------------------------------------------------
 
 
-@turn(3, of=8)
+@pytest.mark.more  # ten minutes of retries
 @pytest.mark.timeout(1500)
 def test_a_job_is_exact_while_half_of_its_requests_fail(s3: S3Server, faults: HttpFaults, tmp_path: Path) -> None:
     """Those of Python and those of Spark: errors, a busy server, lost requests, lost answers, and some silence.

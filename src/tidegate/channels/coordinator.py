@@ -230,12 +230,15 @@ class Participant:
         reached = self.reached()
         return None if reached is None else done_epoch(self._joined.query, self._ledger, reached)
 
-    def positions(self, done: DoneEpoch) -> Mapping[str, ChannelPosition]:
-        """For each source that reads a channel, where the query stands behind this epoch."""
-        texts = {uid: text for uid, text in positions_of(done.sources, done.offsets) if text is not None}
+    def positions(self, done: DoneEpoch) -> Mapping[str, Sequence[ChannelPosition]]:
+        """For each source that reads a channel, where the query stands behind this epoch, at each place in its plan."""
         reads = self._joined.reads
-        found = {uid: position_in(texts[uid], reads[uid].uid) for uid in reads if uid in texts}
-        return {uid: position for uid, position in found.items() if position is not None}
+        found: dict[str, list[ChannelPosition]] = {uid: [] for uid in reads}
+        for uid, text in positions_of(done.sources, done.offsets):
+            if uid in reads:
+                position = None if text is None else position_in(text, reads[uid].uid)
+                found[uid].append({} if position is None else position)
+        return found
 
     def ends(self) -> Mapping[str, ChannelPosition]:
         """Where the channels end that the query writes."""

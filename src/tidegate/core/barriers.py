@@ -49,18 +49,23 @@ class Barriers:
         """The barrier of a channel; None if its writer has not taken part."""
         return self._at.get(channel)
 
-    def waits_for(self, query: str, positions: Mapping[str, ChannelPosition]) -> Mapping[str, int | None]:
+    def waits_for(self, query: str, positions: Mapping[str, Sequence[ChannelPosition]]) -> Mapping[str, int | None]:
         """The channels that keep a query from taking part: how many rows it has left to the barrier, None if the
         barrier is not known yet. Empty if the query is to take part now.
 
-        `positions`: for each source, the end of the query's newest done epoch.
+        `positions`: for each source, the end of the query's newest done epoch, at each place in its plan: a query that
+        reads a source twice can stand at two positions.
         """
         waits: dict[str, int | None] = {}
         for source, channel in self._graph[query].reads.items():
             barrier = self._at.get(channel)
-            left = None if barrier is None else unread(positions.get(source, {}), barrier, self._since)
-            if left != 0:
-                waits[channel] = left
+            if barrier is None:
+                waits[channel] = None
+                continue
+            for position in positions.get(source) or [{}]:
+                left = unread(position, barrier, self._since)
+                if left != 0:
+                    waits[channel] = max(left, waits.get(channel) or left)
         return waits
 
     def take_part(self, query: str, ends: Mapping[str, ChannelPosition]) -> None:

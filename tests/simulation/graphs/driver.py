@@ -1,0 +1,178 @@
+"""One driver of the job: it recovers each query, runs them all, and takes one checkpoint after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, Protocol
+
+from tests.simulation.graphs.graph import Node
+from tests.simulation.graphs.query import JOB, Around, Refused, RunOfQuery, folder_of, query_of
+from tests.simulation.graphs.turns import Task, Turns
+from tidegate.channels.coordinator import Coordinator, JoinedQuery
+from tidegate.channels.sink import ChannelSink
+from tidegate.checkpoints.job_layout import CHANNELS
+from tidegate.core.errors import TidegateError
+from tidegate.core.records import DoneEpoch
+
+_PATIENT_SECONDS: Final = 1e9
+
+
+class Canceled(Exception):
+    """The checkpoint is canceled."""
+
+
+class Surroundings(Protocol):
+    """What a driver needs of its world."""
+
+    turns: Turns
+    nodes: list[Node]
+    is_healed: bool
+
+    def around(self, sinks: Mapping[str, ChannelSink], fails: Callable[[], bool]) -> Around: ...
+    def judge(self, driver: Driver, snapshots: Mapping[str, DoneEpoch]) -> None: ...
+    def counts(self, what: str) -> None: ...
+    def is_newest(self, driver: Driver) -> bool: ...
+
+
+class Driver:
+    """A process. `timeout_seconds`: of its checkpoints."""
+
+    def __init__(self, world: Surroundings) -> None:
+        self.is_dead = False
+        self.sleeps_until = 0.0
+        self.is_alone = True
+        """No older driver was alive when it began, and no newer one has begun."""
+        self.is_taking = False
+        self.has_completed = False
+        self.is_quiet = False
+        """It takes no checkpoint any more."""
+        self.runs: dict[str, RunOfQuery] = {}
+        self.fails_at: dict[Task, int] = {}
+        self._world = world
+        self._turns = world.turns
+        self._rng = world.turns.rng
+        self._timeout = _PATIENT_SECONDS if world.is_healed else self._rng.choice((_PATIENT_SECONDS, 2.0, 8.0))
+        self._doomed: RunOfQuery | None = None
+        self.coordinator: Coordinator | None = None
+        self.main = self._turns.spawn(self, self._start)
+
+    # --- what can strike it ---------------------------------------------------------------------------------
+
+    def fail(self) -> None:
+        """A query alone fails, at its next step."""
+        if self.runs:
+            self._doomed = self._rng.choice(list(self.runs.values()))
+
+    def close(self) -> None:
+        if self.coordinator is not None:
+            self._turns.spawn(self, partial(self.coordinator.close, "the job is ending"))
+
+    # --- its threads ----------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        nodes = self._world.nodes
+        sinks = {uid: ChannelSink(uid, JOB / CHANNELS / uid) for node in nodes for uid in node.writes}
+        for sink in sinks.values():
+            _ = sink.log
+        runs = [(node, self._again(node, sinks)) for node in nodes]
+        self.coordinator = Coordinator("job", [_joined(node, sinks) for node in nodes], self._timeout, since=lambda: 0)
+        for node, run in runs:
+            self._turns.spawn(self, partial(self._keep_running, node, sinks, run))
+        self._take_checkpoints()
+
+    def _opened(self, node: Node, sinks: Mapping[str, ChannelSink]) -> RunOfQuery:
+        let_in = lambda epoch: self._coordinator().participant(node.uid).let_in(epoch)  # noqa: E731
+        around = self._world.around(sinks, partial(self._fails, node.uid))
+        run = RunOfQuery(node, around, let_in)
+        run.recover()
+        return run
+
+    def _keep_running(self, node: Node, sinks: Mapping[str, ChannelSink], run: RunOfQuery) -> None:
+        """Start the query again whenever it fails, as long as this is the job's driver."""
+        while True:
+            self.runs[node.uid] = run
+            self._run(run)
+            if not self._world.is_newest(self):
+                return
+            self._turns.wait(None, self._rng.uniform(0, 1))
+            run = self._again(node, sinks)
+
+    def _run(self, run: RunOfQuery) -> None:
+        finisher = self._turns.spawn(self, run.finisher)
+        try:
+            run.stream()
+        except (Refused, TidegateError) as error:
+            self._world.counts(f"a run has ended: {type(error).__name__}")
+        self._turns.wait(lambda: finisher.is_over)
+
+    def _again(self, node: Node, sinks: Mapping[str, ChannelSink]) -> RunOfQuery:
+        while True:
+            try:
+                return self._opened(node, sinks)
+            except (Refused, TidegateError):
+                self._turns.wait(None, 0.1)
+
+    def _fails(self, uid: str) -> bool:
+        doomed = self._doomed
+        if doomed is None or doomed is not self.runs.get(uid) or self._world.is_healed:
+            return False
+        self._doomed = None
+        self._world.counts("a query has failed")
+        return True
+
+    # --- its checkpoints ------------------------------------------------------------------------------------
+
+    def _take_checkpoints(self) -> None:
+        """One after the other; when nothing strikes any more until one is complete, and a last one that is aborted."""
+        while not (self._world.is_healed and self.has_completed):
+            self._turns.wait(None, self._rng.uniform(0, 4))
+            self._take(self._rng.uniform(0, 2) if self._rng.random() < 0.2 else math.inf)
+        self._take(self._rng.uniform(0, 2))
+        self.is_quiet = True
+
+    def _take(self, cut_off_seconds: float) -> None:
+        """Take one checkpoint. It is canceled after this time."""
+        ends_at = self._turns.now + cut_off_seconds
+        self.is_taking = True
+
+        def go_on() -> None:
+            if self._turns.now > ends_at:
+                raise Canceled
+
+        snapshots: dict[str, DoneEpoch] = {}
+        try:
+            with self._coordinator().checkpoint(go_on) as snapshot_of:
+                for node in self._world.nodes:
+                    snapshots[node.uid] = snapshot_of(node.uid)
+                    self._turns.wait(None, self._rng.uniform(0, 0.1))
+        except Canceled:
+            self._world.counts("a checkpoint was canceled")
+        except TidegateError as error:
+            self._world.counts(f"a checkpoint was refused: {_why(error)}")
+        else:
+            self.has_completed = True
+            self._world.judge(self, snapshots)
+        self.is_taking = False
+
+    def _coordinator(self) -> Coordinator:
+        if self.coordinator is None:
+            raise Refused("the driver is starting")
+        return self.coordinator
+
+
+def _joined(node: Node, sinks: Mapping[str, ChannelSink]) -> JoinedQuery:
+    return JoinedQuery(
+        query=query_of(node),
+        folder=folder_of(node.uid),
+        reads={source: sinks[channel] for source, channel in node.reads.items()},
+        writes=tuple(sinks[channel] for channel in node.writes),
+    )
+
+
+def _why(error: TidegateError) -> str:
+    for word, why in (("none yet", "no done epoch yet"), ("the job is ending", "the job ends")):
+        if word in error.found:
+            return why
+    return "too slow" if "within" in error.expected else str(error)

@@ -1,0 +1,252 @@
+"""One query in one driver: Spark plans, logs and hands over its epochs, and the protocol does the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from tests.simulation.graphs.graph import Node
+from tests.simulation.graphs.rows import Rows, goes_to, passed_on
+from tests.simulation.graphs.turns import Turns
+from tidegate.channels.log import PublishedRows, rows_folder
+from tidegate.channels.sink import ChannelSink
+from tidegate.checkpoints.job_layout import QUERIES, generation_folder
+from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.core.channel_parts import ChannelPosition
+from tidegate.core.effects import Compute, Computed, Hesitate
+from tidegate.core.epoch import run_epoch
+from tidegate.core.errors import TidegateError
+from tidegate.core.finish_steadily import finish_as_they_come
+from tidegate.core.happenings import EpochDone, Happening
+from tidegate.core.ledger import COMMITS, OFFSETS, Query, entry, read_finished
+from tidegate.core.records import Attempt, Committable, JournalRef, Run, committable_digest
+from tidegate.core.recover import open_run
+from tidegate.core.spark_log import parse_offsets
+from tidegate.operate.runner import Runner
+from tidegate.spark.sources.channel import ChannelPositions
+from tidegate.storages.checkpoints import open_checkpoint_files
+from tidegate.storages.opening import open_storage
+from tidegate.storages.schemes import Folder
+
+JOB: Final = Folder.of("s3://bucket/job")
+JOB_ID: Final = "0123abcd"
+_LOGGED: Final = b'v1\n{"nextBatchWatermarkMs":0}'
+_POLL_SECONDS: Final = 0.3
+
+
+class Refused(Exception):
+    """The run of a query ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a query finds around it. `slowness`: how long an epoch of a query takes at most, in seconds. `arrived`: how
+    many rows an outside source has. `rows`: those of every file. `consumed`: by query, epoch and run, what each place
+    in the plan has read. `fails`: true where the query is to fail.
+    """
+
+    turns: Turns
+    slowness: Mapping[str, float]
+    sinks: Mapping[str, ChannelSink]
+    arrived: Mapping[str, int]
+    rows: dict[str, Rows]
+    consumed: dict[tuple[str, int, int], list[Rows]]
+    fails: Callable[[], bool]
+
+
+class RunOfQuery:
+    """One run: its stream's thread and its finisher. It is the port of the runner, too."""
+
+    def __init__(self, node: Node, around: Around, let_in: Callable[[int], None]) -> None:
+        """`let_in`: called before an epoch computes."""
+        self.node = node
+        self.query = query_of(node)
+        self.is_over = False
+        self._around = around
+        self._let_in = let_in
+        self._turns = around.turns
+        self._folder = folder_of(node.uid)
+        self._storage = open_storage(self._folder)
+        self._finished = self._logged = self._begun = -1
+        self._ends: tuple[str, ...] = ()
+        self._starts: tuple[str, ...] = ()
+        self._places: Sequence[ChannelPositions | None] = ()
+        self._runner = Runner(
+            query=self.query,
+            storage=self._storage,
+            sinks={uid: around.sinks[uid] for uid in node.writes},
+            journal_folder=self._folder / "ledger" / "journal",
+            checkpoint=open_checkpoint_files(self._folder / "spark"),
+            port=self,
+            reach=self._reach,
+        )
+        self.run: Run | None = None
+
+    def recover(self) -> None:
+        self.run = self._runner.run(open_run(self.query))
+        self._finished = self._runner.run(read_finished())
+        self._places = [self._place(source) for source in self.node.sources]
+
+    # --- its threads ----------------------------------------------------------------------------------------
+
+    def stream(self) -> None:
+        """Spark's thread. Raises what ends the run."""
+        try:
+            for epoch in self._planned():
+                self._begun = epoch
+                self._runner.run(run_epoch(self.query, self._opened(), epoch))
+                if not self._storage.put_if_absent(entry(COMMITS, epoch), _LOGGED):
+                    raise Refused("another driver has logged the end of the epoch")
+                self._logged = epoch
+        finally:
+            self.is_over = True
+
+    def finisher(self) -> None:
+        try:
+            self._runner.run(finish_as_they_come(self.query, self._opened()))
+        except (TidegateError, Refused):
+            pass
+        finally:
+            self.is_over = True
+
+    def _planned(self) -> Any:
+        """Yields each epoch, once its offsets are logged."""
+        logged = [entry_numbers(self._storage.list(folder)) for folder in (OFFSETS, COMMITS)]
+        offsets, self._logged = (max(each, default=-1) for each in logged)
+        self._ends = self._read(offsets - 1) if offsets > self._logged else self._read(offsets)
+        if offsets > self._logged:
+            self._starts, self._ends = self._ends, self._read(offsets)
+            yield offsets
+        for epoch in range(offsets + 1, 1 << 30):
+            self._starts, self._ends = self._ends, self._next_ends()
+            if not self._storage.put_if_absent(entry(OFFSETS, epoch), offsets_of(self._ends)):
+                raise Refused("another driver has logged the epoch")
+            yield epoch
+
+    def _next_ends(self) -> tuple[str, ...]:
+        """Ask each source, until there is something to do."""
+        rng = self._turns.rng
+        while True:
+            if self.is_over:
+                raise Refused("the finisher has failed")
+            found = tuple(self._end(place) for place in range(len(self._places)))
+            if found != self._ends or rng.random() < 0.02:  # an epoch without data, as a watermark asks for
+                return found
+            self._turns.wait(None, rng.uniform(0, _POLL_SECONDS))
+
+    def _end(self, place: int) -> str:
+        self._turns.step()
+        channel = self._places[place]
+        if channel is None:
+            return str(self._around.arrived[self.node.sources[place]])
+        return json.dumps(channel.after(json.loads(self._ends[place])))
+
+    def _read(self, epoch: int) -> tuple[str, ...]:
+        found = None if epoch < 0 else parse_offsets(self._storage.read(entry(OFFSETS, epoch)))
+        if found is not None:
+            return tuple(each or "" for each in found.positions)
+        return tuple("0" if each is None else json.dumps(each.first()) for each in self._places)
+
+    def _place(self, source: str) -> ChannelPositions | None:
+        channel = self.node.reads.get(source)
+        if channel is None:
+            return None
+        sink, turns = self._around.sinks[channel], self._turns
+
+        def log() -> Any:
+            turns.step()
+            return sink.log
+
+        def bounded(end: ChannelPosition) -> ChannelPosition:
+            turns.step()
+            return sink.gate.bounded(self.node.uid, end)
+
+        return ChannelPositions(log, source, sink.log.begin(1), lambda: 1, 0, bounded)
+
+    # --- the port -------------------------------------------------------------------------------------------
+
+    def compute(self, effect: Compute) -> Computed:
+        self._let_in(effect.epoch)
+        self._turns.wait(None, self._turns.rng.uniform(0, self._around.slowness[self.node.uid]))
+        read = [self._rows(place) for place in range(len(self._places))]
+        self._around.consumed[self.node.uid, effect.epoch, effect.run] = read
+        rows = [passed_on(self.node.uid, row) for place in read for row in place]
+        made = [self._staged(effect, channel, rows) for channel in self.node.writes]
+        return Computed(tuple(each for each in made if each is not None), self._starts, None)
+
+    def _rows(self, place: int) -> Rows:
+        start, end, channel = json.loads(self._starts[place]), json.loads(self._ends[place]), self._places[place]
+        if channel is None:
+            return [(self.node.sources[place], number) for number in range(start, end)]
+        found = [rows for part in channel.parts(start, end) for rows in part]
+        return [row for each in found for row in self._published(each)]
+
+    def _published(self, found: PublishedRows) -> Rows:
+        self._turns.step()
+        return self._around.rows[found.journal.name][found.skip : found.skip + found.rows]
+
+    def _staged(self, effect: Compute, channel: str, rows: Rows) -> Committable | None:
+        mine = [row for row in rows if goes_to(channel, row)]
+        if not mine:
+            return None
+        sink, data = self.query.sink(channel), repr(mine).encode()
+        attempt = Attempt(
+            sink=sink, run=effect.run, run_token=effect.run_token, epoch=effect.epoch, task=0, task_attempt=0
+        )
+        name = f"{effect.epoch}/{channel}.{effect.run}.arrow"
+        open_storage(rows_folder(self._around.sinks[channel].folder, JOB_ID, 1)).replace(name, data)
+        self._around.rows[name] = mine
+        journal = JournalRef(name=name, rows=len(mine), size_bytes=len(data), checksum=str(len(self._around.rows)))
+        digest = committable_digest(attempt, journal.checksum)
+        handle = {"journal": msgspec.json.encode(journal).decode()}
+        return Committable(attempt=attempt, rows=len(mine), digest=digest, handle=handle)
+
+    def await_finished(self, epoch: int) -> int:
+        self._turns.wait(lambda: self._finished >= epoch or self.is_over)
+        if self._finished < epoch:
+            raise Refused("the run is ending")
+        return self._finished
+
+    def await_commits(self, epoch: int) -> bool:
+        self._turns.wait(lambda: self._logged > epoch or self.is_over)
+        return self._logged > epoch
+
+    def hesitate(self, effect: Hesitate) -> None:
+        self._turns.wait(None, 0.5)
+
+    def tell(self, happening: Happening) -> None:
+        if isinstance(happening, EpochDone):
+            self._finished = happening.epoch
+
+    def _reach(self, _point: str, _epoch: int | None) -> None:
+        if self._around.fails():
+            raise Refused("it fails")
+
+    def _opened(self) -> Run:
+        if self.run is None:
+            raise RuntimeError("it has no run yet")
+        return self.run
+
+
+def query_of(node: Node) -> Query:
+    return Query(
+        job="job",
+        job_id=JOB_ID,
+        generation=1,
+        uid=node.uid,
+        sources=tuple(node.sources),
+        sinks=tuple(node.writes),
+        local_lease=False,
+    )
+
+
+def folder_of(uid: str) -> Folder:
+    return generation_folder(JOB / QUERIES / uid, 1)
+
+
+def offsets_of(ends: Sequence[str]) -> bytes:
+    return "\n".join(["v1", '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}', *ends]).encode()

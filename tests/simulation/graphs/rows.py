@@ -1,0 +1,53 @@
+"""Rows by their values. A row tells where it comes from, and which queries have passed it on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.simulation.graphs.graph import Node, writers
+
+Row = tuple[object, ...]
+Rows = list[Row]
+State = Sequence[Sequence[Rows]]
+"""What a query has read: by epoch, and by place in its plan."""
+
+
+def passed_on(query: str, row: Row) -> Row:
+    """The row that a query makes of a row."""
+    return (query, *row)
+
+
+def goes_to(channel: str, row: Row) -> bool:
+    """Every row goes to some channels; to others two in three, so that some epochs put no row there."""
+    number = row[-1]
+    return not channel.endswith(("1", "b")) or (isinstance(number, int) and number % 3 != 1)
+
+
+def written(writer: str, channel: str, state: State) -> Rows:
+    """What a query in this state has written to a channel."""
+    found = [passed_on(writer, row) for epoch in state for place in epoch for row in place]
+    return [row for row in found if goes_to(channel, row)]
+
+
+def wrong(nodes: Sequence[Node], states: Mapping[str, State]) -> list[str]:
+    """What is wrong with the states of all queries as one cut.
+
+    They are right if each holds a prefix of each outside source, and of each channel exactly what its writer has
+    written in its own state, in this order. So nothing is in a channel, and nothing was read that is not of the cut.
+    """
+    writer_of, found = writers(nodes), list[str]()
+    for node in nodes:
+        for place, source in enumerate(node.sources):
+            rows = [row for epoch in states[node.uid] for row in epoch[place]]
+            channel = node.reads.get(source)
+            due: Rows = [(source, number) for number in range(len(rows))]
+            if channel is not None:
+                due = written(writer_of[channel], channel, states[writer_of[channel]])
+            if rows != due:
+                found.append(f"query {node.uid}, source {source}: {_difference(rows, due)}")
+    return found
+
+
+def _difference(rows: Rows, due: Rows) -> str:
+    lacking, surplus = [row for row in due if row not in rows], [row for row in rows if row not in due]
+    return f"{len(rows)} rows instead of {len(due)}; not there: {lacking[:3]}; not of the cut: {surplus[:3]}"

@@ -1,0 +1,161 @@
+"""Threads of which one runs at a time. Another one may get its turn at each step of it."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections.abc import Callable
+from typing import Final, Protocol
+
+_STALLS: Final = 0.01
+_STALLED_SECONDS: Final = 4.0
+_TURN_SECONDS: Final = 0.01
+
+
+class Killed(BaseException):
+    """The thread is gone with its driver."""
+
+
+class Life(Protocol):
+    """What a thread belongs to: it runs only while this does. `sleeps_until`: all of it is paused until then."""
+
+    is_dead: bool
+    sleeps_until: float
+
+
+class Task:
+    """One thread."""
+
+    def __init__(self, turns: Turns, life: Life, act: Callable[[], object]) -> None:
+        self._turns, self._act = turns, act
+        self.life = life
+        self.is_over = False
+        self.error: BaseException | None = None
+        self._budget = 0
+        self._ready: Callable[[], bool] | None = None
+        self._wakes_at = 0.0
+        self._go, self._back = threading.Lock(), threading.Lock()
+        self._go.acquire()
+        self._back.acquire()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def may_run(self, now: float) -> bool:
+        if self.is_over or (now < self.life.sleeps_until and not self.life.is_dead):
+            return False
+        return self.life.is_dead or now >= self._wakes_at or (self._ready is not None and self._ready())
+
+    def wakes_at(self) -> float:
+        return math.inf if self.is_over else max(self._wakes_at, self.life.sleeps_until)
+
+    def go_on(self, steps: int) -> None:
+        """Let it run until it has made so many steps, waits, or has ended."""
+        self._budget = steps
+        self._go.release()
+        self._back.acquire()
+
+    def step(self) -> None:
+        """Another thread may get its turn here."""
+        self._budget -= 1
+        if self._budget < 0 or self.life.is_dead:
+            self.wait(None, self._turns.stall())
+
+    def wait(self, ready: Callable[[], bool] | None, seconds: float) -> None:
+        """Wait until `ready` is true, at most so long."""
+        if self.life.is_dead:
+            raise Killed
+        self._ready, self._wakes_at = ready, self._turns.now + seconds
+        self._back.release()
+        self._go.acquire()
+        if self.life.is_dead:
+            raise Killed
+
+    def _run(self) -> None:
+        self._go.acquire()
+        try:
+            self._act()
+        except Killed:
+            pass
+        except BaseException as error:  # noqa: BLE001 (told by the world)
+            self.error = error
+        self.is_over = True
+        self._back.release()
+
+
+class Turns:
+    """Gives the turns, in an order that is drawn."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.now = 0.0
+        self.tasks: list[Task] = []
+        self.current: Task | None = None
+
+    def spawn(self, life: Life, act: Callable[[], object]) -> Task:
+        task = Task(self, life, act)
+        self.tasks.append(task)
+        return task
+
+    def step(self) -> None:
+        if self.current is not None:
+            self.current.step()
+
+    def wait(self, ready: Callable[[], bool] | None = None, seconds: float = math.inf) -> None:
+        if self.current is None:
+            raise RuntimeError("only a task can wait")
+        self.current.wait(ready, seconds)
+
+    def stall(self) -> float:
+        """How long a thread stands still, in seconds."""
+        return self.rng.uniform(0, _STALLED_SECONDS) if self.rng.random() < _STALLS else 0.0
+
+    def give(self) -> bool:
+        """Let one thread go on. False if all wait for ever."""
+        self.now += _TURN_SECONDS
+        able = [task for task in self.tasks if task.may_run(self.now)]
+        if not able:
+            self.tasks = [task for task in self.tasks if not task.is_over]
+            wakes_at = min((task.wakes_at() for task in self.tasks), default=math.inf)
+            self.now = max(self.now, wakes_at) if wakes_at < math.inf else self.now
+            return wakes_at < math.inf
+        self.current = self.rng.choice(able)
+        self.current.go_on(int(2 ** self.rng.uniform(0, 6)))
+        self.current = None
+        return True
+
+
+class TurnLock:
+    """A `threading.Lock` of these threads."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._owner: Task | None = None
+
+    def __enter__(self) -> None:
+        self._turns.step()
+        self._acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        if self._owner is self._turns.current:
+            self._owner = None
+
+    def _acquire(self) -> None:
+        if self._owner is not None:
+            self._turns.wait(lambda: self._owner is None)
+        self._owner = self._turns.current
+
+
+class TurnCondition(TurnLock):
+    """A `threading.Condition` of these threads."""
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__(turns)
+        self._notified = 0
+
+    def wait(self, timeout: float) -> None:
+        before, self._owner = self._notified, None
+        self._turns.wait(lambda: self._notified != before, timeout)
+        self._acquire()
+
+    def notify_all(self) -> None:
+        self._notified += 1

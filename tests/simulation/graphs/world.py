@@ -1,0 +1,213 @@
+"""One seed: `python -m tests.simulation.graphs.world --seeds N`."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any, Final, cast
+from unittest import mock
+
+from tests.simulation.graphs import graph
+from tests.simulation.graphs.driver import Driver
+from tests.simulation.graphs.graph import Flow
+from tests.simulation.graphs.query import JOB, JOB_ID, Around, folder_of
+from tests.simulation.graphs.rows import Rows, State, wrong
+from tests.simulation.graphs.turns import TurnCondition, TurnLock, Turns
+from tests.simulation.openers_memory import in_memory
+from tests.simulation.seeds import main_of
+from tidegate.channels import coordinator, log
+from tidegate.channels.sink import ChannelSink
+from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.core.errors import TidegateError
+from tidegate.core.ledger import DONE, entry
+from tidegate.core.records import Done, DoneEpoch, JobRecord, decode
+from tidegate.savepoints.cut import demand_cut
+from tidegate.testing.memory_storage import Memory, MemoryStorage
+
+RECORD: Final = JobRecord(name="job", job_id=JOB_ID, generation=1)
+_TURNS_AT_REST: Final = 10_000
+_ROWS_AT_MOST: Final = 40
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.turns = Turns(self.rng)
+        self.nodes = graph.drawn(self.rng)
+        self.memory = Memory()
+        self.figures: Counter[str] = Counter()
+        self.is_healed = False
+        self._flows = {source: flow for node in self.nodes for source, flow in node.flows.items()}
+        self._arrived = Counter({source: self.rng.randint(1, 3) for source in self._flows})
+        self._rows: dict[str, Rows] = {}
+        self._consumed: dict[tuple[str, int, int], list[Rows]] = {}
+        self._drivers: list[Driver] = []
+        self._troubles: list[str] = []
+        self._slowness = {node.uid: self.rng.choice((0.0, 0.0, 0.5, 2.0)) for node in self.nodes}
+        self._harshness = self.rng.choice((0.0, 0.005, 0.02))
+
+    def run(self) -> list[str]:
+        """What is wrong at the end; nothing if all is well."""
+        turns = self.turns
+        with ExitStack() as stack:
+            stack.enter_context(in_memory(self.memory, turns.step))
+            here = SimpleNamespace(monotonic=lambda: turns.now)
+            stepping = type("Stepping", (_Stepping,), {"turns": turns})
+            for module, name, made in (
+                (coordinator, "Lock", lambda: TurnLock(turns)),
+                (coordinator, "Condition", lambda: TurnCondition(turns)),
+                (coordinator, "time", here),
+                (coordinator, "Participant", stepping),
+                (log, "side_by_side", map),
+            ):
+                stack.enter_context(mock.patch.object(module, name, made))
+            self._begin()
+            for _ in range(self.rng.randint(100, 900)):
+                self._strike()
+                self._feed()
+                turns.give()
+            self._troubles += self._comes_to_rest()
+            for driver in self._drivers:
+                driver.is_dead = True
+            while any(not task.is_over for task in turns.tasks):
+                turns.give()
+        self._troubles += [repr(task.error) for task in turns.tasks if task.error is not None]
+        return self._troubles
+
+    # --- what happens ---------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        for older in self._drivers:
+            older.is_alone = False
+        self._drivers.append(Driver(self))
+
+    def _strike(self) -> None:
+        """Sometimes. The newest driver dies, is paused beside a successor, or one of its queries fails."""
+        newest, rng = self._drivers[-1], self.rng
+        if rng.random() > self._harshness:
+            return
+        match rng.choice(("kill", "pause" if newest.is_taking else "fail", "pause", "fail", "close")):
+            case "kill":
+                newest.is_dead = True
+                self._begin()
+                self.figures["a driver has died"] += 1
+            case "pause":
+                newest.sleeps_until = self.turns.now + rng.uniform(0.1, 3)
+                self._begin()
+                self.figures["a driver was paused beside its successor"] += 1
+            case "close":
+                newest.close()
+            case _:
+                newest.fail()
+        for older in self._drivers[:-1]:
+            if self.rng.random() < 0.3:
+                older.is_dead = True
+
+    def _feed(self) -> None:
+        source = self.rng.choice(list(self._flows))
+        if self._arrived[source] < _ROWS_AT_MOST and self.rng.random() < _OFTEN[self._flows[source]]:
+            self._arrived[source] += self.rng.randint(1, 3)
+
+    def around(self, sinks: Mapping[str, ChannelSink], fails: Callable[[], bool]) -> Around:
+        return Around(self.turns, self._slowness, sinks, self._arrived, self._rows, self._consumed, fails)
+
+    def counts(self, what: str) -> None:
+        self.figures[what] += 1
+
+    def is_newest(self, driver: Driver) -> bool:
+        return driver is self._drivers[-1]
+
+    # --- what must hold -------------------------------------------------------------------------------------
+
+    def judge(self, driver: Driver, snapshots: Mapping[str, DoneEpoch]) -> None:
+        """All queries have taken part. Compare the records, as a savepoint does, and the values of the rows."""
+        refused = ""
+        try:
+            demand_cut(JOB, RECORD, [cast(Any, SimpleNamespace(done=done)) for done in snapshots.values()])
+        except TidegateError as error:
+            refused = f"{error.expected}: {error.found}"
+        troubles = wrong(self.nodes, {uid: self._state(uid, done.epoch) for uid, done in snapshots.items()})
+        if troubles and not refused:
+            self._troubles.append(f"a checkpoint is no cut: {troubles[0]}")
+        elif refused and not troubles:
+            self._troubles.append(f"a cut was refused: {refused}")
+        elif refused and driver.is_alone:
+            self._troubles.append(f"the driver of the job has made no cut: {refused}")
+        else:
+            self.figures["a checkpoint was refused: no cut" if refused else "a checkpoint is complete"] += 1
+
+    def _comes_to_rest(self) -> Iterator[str]:
+        """Nothing strikes any more. A checkpoint completes under load, another one is aborted, and all rows flow on."""
+        self.is_healed = True
+        for older in self._drivers:
+            older.is_dead = True
+        self._begin()
+        for _ in range(_TURNS_AT_REST):
+            if self._drivers[-1].is_quiet or not self.turns.give():
+                break
+            self._feed_all()
+        if not self._drivers[-1].is_quiet:
+            yield "no checkpoint is complete at the end"
+            return
+        for turn in range(_TURNS_AT_REST):
+            if not self.turns.give() or (turn % 20 == 0 and not self._left()):
+                break
+        left = self._left()
+        if left:
+            yield f"rows are held: {left}"
+
+    def _feed_all(self) -> None:
+        if self.rng.random() < 0.05:
+            for source in self._flows:
+                self._arrived[source] += 1
+
+    def _left(self) -> str:
+        """What the done epochs of the queries have not read yet, by the values of the rows."""
+        states = {node.uid: self._state(node.uid, self._finished(node.uid)) for node in self.nodes}
+        for node in self.nodes:
+            for place, source in enumerate(node.sources):
+                count = sum(len(epoch[place]) for epoch in states[node.uid])
+                if source in node.flows and count != self._arrived[source]:
+                    return f"query {node.uid} has read {count} of {self._arrived[source]} rows of {source}"
+        return "; ".join(wrong(self.nodes, states))
+
+    def _finished(self, uid: str) -> int:
+        return max(entry_numbers(self._ledger(uid).list(DONE)), default=-1)
+
+    def _state(self, uid: str, through: int) -> State:
+        ledger = self._ledger(uid)
+        found = [ledger.read(entry(DONE, epoch)) for epoch in range(through + 1)]
+        runs = [decode(Done, data, uid).run for data in found if data is not None]
+        return [self._consumed[uid, epoch, run] for epoch, run in enumerate(runs)]
+
+    def _ledger(self, uid: str) -> MemoryStorage:
+        return MemoryStorage(self.memory, f"{folder_of(uid).path}/")
+
+
+_OFTEN: Final = {Flow.BUSY: 0.4, Flow.IDLE: 0.03, Flow.ENDED: 0.0}
+
+
+class _Stepping(coordinator.Participant):
+    """Another thread can get between the calls of the coordinator, also where no request is sent."""
+
+    turns: Turns
+
+    def positions(self, done: DoneEpoch) -> Any:
+        self.turns.step()
+        return super().positions(done)
+
+    def ends(self) -> Any:
+        self.turns.step()
+        return super().ends()
+
+    def move_gates(self, barriers: Any) -> None:
+        self.turns.step()
+        super().move_gates(barriers)
+
+
+if __name__ == "__main__":
+    sys.exit(main_of("tests.simulation.graphs.world", World))

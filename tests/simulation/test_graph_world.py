@@ -9,7 +9,7 @@ from tests.simulation.graphs.world import World
 from tests.simulation.seeds import gives_the_same_every_time, no_seed_is_bad
 from tests.support.today import today
 
-SEEDS, KNOWN = 60, 6000
+SEEDS, KNOWN = 100, 6000
 FIRST = today() * SEEDS % KNOWN
 FIRES = (
     "a checkpoint is complete",
@@ -17,9 +17,11 @@ FIRES = (
     "a driver has died",
     "a driver was paused beside its successor",
     "a query has failed",
+    "a query has ended",
+    "a paused finisher has written late",
 )
-SEARCHED = 60
-"""At least so many seeds from a bug's known one on."""
+SEARCHED = 400
+"""So many seeds from a bug's known one on, should a change of the protocol have moved it."""
 
 
 def test_every_complete_checkpoint_is_a_cut_and_rows_flow_on() -> None:
@@ -28,7 +30,7 @@ def test_every_complete_checkpoint_is_a_cut_and_rows_flow_on() -> None:
 
 @pytest.mark.more
 def test_more_seeds() -> None:
-    no_seed_is_bad(World, range(KNOWN, KNOWN + 1500), FIRES)
+    no_seed_is_bad(World, range(1500), FIRES)
 
 
 def test_a_seed_gives_the_same_every_time() -> None:

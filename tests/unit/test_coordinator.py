@@ -156,6 +156,21 @@ def test_a_query_takes_part_once(job: SmallJob) -> None:
         assert (snapshot_of("by-day").epoch, snapshot_of("add").epoch) == (0, 0)
 
 
+def test_a_query_waits_if_a_paused_finisher_of_an_older_driver_has_put_its_record_back(job: SmallJob) -> None:
+    """The rows of epoch 1 are in the channel: epoch 0 would be no snapshot behind which the channel ends."""
+    job.write(1)
+    job.read(1, 4)
+
+    def put_back() -> None:
+        job.done("by-day", 0, "in", "0")
+
+    def look() -> None:
+        job.lets_in("by-day", 2)
+        assert job.held_at is None
+
+    assert taken(job, put_back, look, lambda: job.write(2), lambda: job.read(2, 6)) == {"by-day": 2, "add": 2}
+
+
 def test_a_checkpoint_needs_a_done_epoch_of_every_query(tmp_path: Path) -> None:
     job = SmallJob(Folder.of(tmp_path / "job"))
     job.write(0)

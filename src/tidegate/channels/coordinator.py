@@ -226,9 +226,17 @@ class Participant:
         return None if data is None else decode(FinishedThrough, data, self._ledger.where(FINISHED_THROUGH))
 
     def stand(self) -> DoneEpoch | None:
-        """The newest done epoch."""
+        """The newest done epoch; None if it is not known: a finisher of an older driver that was paused may have put
+        *finished_through* back. The next epoch writes it anew.
+        """
         reached = self.reached()
-        return None if reached is None else done_epoch(self._joined.query, self._ledger, reached)
+        done = None if reached is None else done_epoch(self._joined.query, self._ledger, reached)
+        return None if done is None or self._has_published_behind(done) else done
+
+    def _has_published_behind(self, done: DoneEpoch) -> bool:
+        newest = [channel.log.position(self._joined.query.uid) for channel in self._joined.writes]
+        at = done.generation, done.epoch
+        return any(each is not None and (each.generation, each.epoch) > at for each in newest)
 
     def positions(self, done: DoneEpoch) -> Mapping[str, Sequence[ChannelPosition]]:
         """For each source that reads a channel, where the query stands behind this epoch, at each place in its plan."""

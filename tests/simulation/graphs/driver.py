@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from tests.simulation.graphs.graph import Node
 from tests.simulation.graphs.query import JOB, Around, Refused, RunOfQuery, folder_of, query_of
-from tests.simulation.graphs.turns import Task, Turns
+from tests.simulation.graphs.turns import Turns
 from tidegate.channels.coordinator import Coordinator, JoinedQuery
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import CHANNELS
@@ -37,26 +37,22 @@ class Surroundings(Protocol):
 
 
 class Driver:
-    """A process. `timeout_seconds`: of its checkpoints."""
+    """A process. `is_taking`: a checkpoint is under way, or waits for its turn. `is_quiet`: it takes none any more."""
 
     def __init__(self, world: Surroundings) -> None:
         self.is_dead = False
         self.sleeps_until = 0.0
-        self.is_alone = True
-        """No older driver was alive when it began, and no newer one has begun."""
         self.is_taking = False
         self.has_completed = False
         self.is_quiet = False
-        """It takes no checkpoint any more."""
         self.runs: dict[str, RunOfQuery] = {}
-        self.fails_at: dict[Task, int] = {}
         self._world = world
         self._turns = world.turns
         self._rng = world.turns.rng
         self._timeout = _PATIENT_SECONDS if world.is_healed else self._rng.choice((_PATIENT_SECONDS, 2.0, 8.0))
         self._doomed: RunOfQuery | None = None
         self.coordinator: Coordinator | None = None
-        self.main = self._turns.spawn(self, self._start)
+        self._turns.spawn(self, self._start)
 
     # --- what can strike it ---------------------------------------------------------------------------------
 
@@ -93,19 +89,22 @@ class Driver:
         """Start the query again whenever it fails, as long as this is the job's driver."""
         while True:
             self.runs[node.uid] = run
-            self._run(run)
-            if not self._world.is_newest(self):
+            if self._run(run) or not self._world.is_newest(self):
                 return
             self._turns.wait(None, self._rng.uniform(0, 1))
             run = self._again(node, sinks)
 
-    def _run(self, run: RunOfQuery) -> None:
+    def _run(self, run: RunOfQuery) -> bool:
+        """True if the query has read all of its input."""
         finisher = self._turns.spawn(self, run.finisher)
         try:
             run.stream()
         except (Refused, TidegateError) as error:
-            self._world.counts(f"a run has ended: {type(error).__name__}")
+            self._world.counts(f"a run has failed: {type(error).__name__}")
         self._turns.wait(lambda: finisher.is_over)
+        if run.is_done:
+            self._world.counts("a query has ended")
+        return run.is_done
 
     def _again(self, node: Node, sinks: Mapping[str, ChannelSink]) -> RunOfQuery:
         while True:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.simulation.graphs.graph import Node
+from tests.simulation.graphs.graph import Flow, Node
 from tests.simulation.graphs.rows import Rows, goes_to, passed_on
 from tests.simulation.graphs.turns import Turns
 from tidegate.channels.log import PublishedRows, rows_folder
@@ -66,12 +66,13 @@ class RunOfQuery:
         self.node = node
         self.query = query_of(node)
         self.is_over = False
+        """It takes no epoch any more."""
         self._around = around
         self._let_in = let_in
         self._turns = around.turns
         self._folder = folder_of(node.uid)
         self._storage = open_storage(self._folder)
-        self._finished = self._logged = self._begun = -1
+        self._finished = self._logged = -1
         self._ends: tuple[str, ...] = ()
         self._starts: tuple[str, ...] = ()
         self._places: Sequence[ChannelPositions | None] = ()
@@ -97,7 +98,6 @@ class RunOfQuery:
         """Spark's thread. Raises what ends the run."""
         try:
             for epoch in self._planned():
-                self._begun = epoch
                 self._runner.run(run_epoch(self.query, self._opened(), epoch))
                 if not self._storage.put_if_absent(entry(COMMITS, epoch), _LOGGED):
                     raise Refused("another driver has logged the end of the epoch")
@@ -122,10 +122,21 @@ class RunOfQuery:
             self._starts, self._ends = self._ends, self._read(offsets)
             yield offsets
         for epoch in range(offsets + 1, 1 << 30):
+            if self._has_read_all():
+                return
             self._starts, self._ends = self._ends, self._next_ends()
             if not self._storage.put_if_absent(entry(OFFSETS, epoch), offsets_of(self._ends)):
                 raise Refused("another driver has logged the epoch")
             yield epoch
+
+    def _has_read_all(self) -> bool:
+        ended = [self.node.flows.get(source) is Flow.ENDED for source in self.node.sources]
+        return all(ended) and all(self._end(place) == end for place, end in enumerate(self._ends))
+
+    @property
+    def is_done(self) -> bool:
+        """True if it has read all of its input, and has finished all epochs."""
+        return self._has_read_all() and self._finished == self._logged
 
     def _next_ends(self) -> tuple[str, ...]:
         """Ask each source, until there is something to do."""
@@ -162,7 +173,7 @@ class RunOfQuery:
             return sink.log
 
         def bounded(end: ChannelPosition) -> ChannelPosition:
-            turns.step()
+            turns.linger()
             return sink.gate.bounded(self.node.uid, end)
 
         return ChannelPositions(log, source, sink.log.begin(1), lambda: 1, 0, bounded)

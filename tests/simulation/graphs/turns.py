@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 _STALLS: Final = 0.01
-_STALLED_SECONDS: Final = 4.0
+_LINGERS: Final = (0.0, 0.02, 0.1)
+_STALLED_SECONDS: Final = 3.0
 _TURN_SECONDS: Final = 0.01
 
 
@@ -90,6 +91,7 @@ class Turns:
         self.now = 0.0
         self.tasks: list[Task] = []
         self.current: Task | None = None
+        self._lingers = rng.choice(_LINGERS)
 
     def spawn(self, life: Life, act: Callable[[], object]) -> Task:
         task = Task(self, life, act)
@@ -105,16 +107,21 @@ class Turns:
             raise RuntimeError("only a task can wait")
         self.current.wait(ready, seconds)
 
-    def stall(self) -> float:
+    def stall(self, often: float = _STALLS) -> float:
         """How long a thread stands still, in seconds."""
-        return self.rng.uniform(0, _STALLED_SECONDS) if self.rng.random() < _STALLS else 0.0
+        return self.rng.uniform(0, _STALLED_SECONDS) if self.rng.random() < often else 0.0
+
+    def linger(self) -> None:
+        """A step at a place that decides: in some seeds the thread stands still more often here."""
+        if self.current is not None:
+            self.current.wait(None, self.stall(self._lingers))
 
     def give(self) -> bool:
         """Let one thread go on. False if all wait for ever."""
         self.now += _TURN_SECONDS
         able = [task for task in self.tasks if task.may_run(self.now)]
         if not able:
-            self.tasks = [task for task in self.tasks if not task.is_over]
+            self.tasks = [task for task in self.tasks if not task.is_over or task.error is not None]
             wakes_at = min((task.wakes_at() for task in self.tasks), default=math.inf)
             self.now = max(self.now, wakes_at) if wakes_at < math.inf else self.now
             return wakes_at < math.inf
@@ -132,7 +139,7 @@ class TurnLock:
         self._owner: Task | None = None
 
     def __enter__(self) -> None:
-        self._turns.step()
+        self._turns.linger()
         self._acquire()
 
     def __exit__(self, *_error: object) -> None:

@@ -23,17 +23,22 @@ from tidegate.channels import coordinator, log
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import TidegateError
-from tidegate.core.ledger import DONE, entry
-from tidegate.core.records import Done, DoneEpoch, JobRecord, decode
+from tidegate.core.ledger import DONE, FINISHED_THROUGH, entry
+from tidegate.core.records import Done, DoneEpoch, FinishedThrough, JobRecord, decode, encode
 from tidegate.savepoints.cut import demand_cut
 from tidegate.testing.memory_storage import Memory, MemoryStorage
 
 RECORD: Final = JobRecord(name="job", job_id=JOB_ID, generation=1)
-_TURNS_AT_REST: Final = 10_000
-_ROWS_AT_MOST: Final = 40
+_STRIKES: Final = ("kill", "fail", "close")
+_STRIKES_MEANWHILE: Final = ("pause", "pause", "late", "late", "kill", "fail", "close")
+"""While a checkpoint is under way."""
+_TURNS_AT_REST: Final = 5_000
+_ROWS_AT_MOST: Final = 60
 
 
 class World:
+    """The story of one graph."""
+
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.turns = Turns(self.rng)
@@ -48,7 +53,7 @@ class World:
         self._drivers: list[Driver] = []
         self._troubles: list[str] = []
         self._slowness = {node.uid: self.rng.choice((0.0, 0.0, 0.5, 2.0)) for node in self.nodes}
-        self._harshness = self.rng.choice((0.0, 0.005, 0.02))
+        self._harshness = self.rng.choice((0.0, 0.01, 0.02))
 
     def run(self) -> list[str]:
         """What is wrong at the end; nothing if all is well."""
@@ -81,8 +86,6 @@ class World:
     # --- what happens ---------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        for older in self._drivers:
-            older.is_alone = False
         self._drivers.append(Driver(self))
 
     def _strike(self) -> None:
@@ -90,22 +93,32 @@ class World:
         newest, rng = self._drivers[-1], self.rng
         if rng.random() > self._harshness:
             return
-        match rng.choice(("kill", "pause" if newest.is_taking else "fail", "pause", "fail", "close")):
+        match rng.choice(_STRIKES_MEANWHILE if newest.is_taking else _STRIKES):
             case "kill":
                 newest.is_dead = True
                 self._begin()
                 self.figures["a driver has died"] += 1
             case "pause":
-                newest.sleeps_until = self.turns.now + rng.uniform(0.1, 3)
+                newest.sleeps_until = self.turns.now + rng.uniform(0.1, 2)
                 self._begin()
                 self.figures["a driver was paused beside its successor"] += 1
             case "close":
                 newest.close()
+            case "late":
+                self._write_late(rng.choice(self.nodes).uid)
             case _:
                 newest.fail()
         for older in self._drivers[:-1]:
             if self.rng.random() < 0.3:
                 older.is_dead = True
+
+    def _write_late(self, uid: str) -> None:
+        """A finisher that was paused, of an older driver, says what it has finished: *finished_through* goes back."""
+        finished = self._finished(uid)
+        if len(self._drivers) > 1 and finished > 0:
+            late = encode(FinishedThrough(epoch=finished - 1))
+            MemoryStorage.replace(self._ledger(uid), FINISHED_THROUGH, late)
+            self.figures["a paused finisher has written late"] += 1
 
     def _feed(self) -> None:
         source = self.rng.choice(list(self._flows))
@@ -135,7 +148,7 @@ class World:
             self._troubles.append(f"a checkpoint is no cut: {troubles[0]}")
         elif refused and not troubles:
             self._troubles.append(f"a cut was refused: {refused}")
-        elif refused and driver.is_alone:
+        elif refused and self.is_newest(driver):
             self._troubles.append(f"the driver of the job has made no cut: {refused}")
         else:
             self.figures["a checkpoint was refused: no cut" if refused else "a checkpoint is complete"] += 1
@@ -162,8 +175,8 @@ class World:
 
     def _feed_all(self) -> None:
         if self.rng.random() < 0.05:
-            for source in self._flows:
-                self._arrived[source] += 1
+            for source, flow in self._flows.items():
+                self._arrived[source] += flow is not Flow.ENDED
 
     def _left(self) -> str:
         """What the done epochs of the queries have not read yet, by the values of the rows."""
@@ -188,7 +201,7 @@ class World:
         return MemoryStorage(self.memory, f"{folder_of(uid).path}/")
 
 
-_OFTEN: Final = {Flow.BUSY: 0.4, Flow.IDLE: 0.03, Flow.ENDED: 0.0}
+_OFTEN: Final = {Flow.BUSY: 0.06, Flow.IDLE: 0.01, Flow.ENDED: 0.0}
 
 
 class _Stepping(coordinator.Participant):
@@ -197,15 +210,15 @@ class _Stepping(coordinator.Participant):
     turns: Turns
 
     def positions(self, done: DoneEpoch) -> Any:
-        self.turns.step()
+        self.turns.linger()
         return super().positions(done)
 
     def ends(self) -> Any:
-        self.turns.step()
+        self.turns.linger()
         return super().ends()
 
     def move_gates(self, barriers: Any) -> None:
-        self.turns.step()
+        self.turns.linger()
         super().move_gates(barriers)
 
 

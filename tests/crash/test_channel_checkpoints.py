@@ -90,6 +90,11 @@ def is_exact(folder: Path, name: str) -> None:
 def nothing_is_left(job: Folder) -> None:
     """What is held is what the manifests name."""
     records = [record for number in retained_numbers(job) if (record := read_retained(job, number)) is not None]
-    named = {f"{query}/g1/{name}" for record in records for query, names in record.held.items() for name in names}
+    named = {
+        f"{record.held_in}/{query}/{name}"
+        for record in records
+        for query, names in record.held.items()
+        for name in names
+    }
     held = open_checkpoint_files(job / CHECKPOINTS / HELD_FILES)
     assert ({each.name for each in held.list()}, held.unfinished()) == (named, [])

@@ -120,6 +120,7 @@ FIELDS: dict[str, dict[str, Any]] = {
             },
         ),
         "drained": False,
+        "held_in": "",
         "held": {},
     },
     "channel-epoch": {

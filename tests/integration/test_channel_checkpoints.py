@@ -25,7 +25,7 @@ def test_a_job_goes_back_to_each_of_its_retained_checkpoints_and_its_outputs_are
     stopped = Event()
 
     def feed() -> None:
-        for number in range(30):
+        for number in range(80):
             if not stopped.wait(0.5):
                 place.write("sea", f"stone {number % 5}", "sand")
 
@@ -62,18 +62,31 @@ def test_what_checkpoints_hold_goes_with_them_and_what_a_killed_driver_has_left_
         place.write(word)
         run(counting(place, checkpointing_retained=1))
     job = Folder.of(place.checkpoints / "job")
-    record = read_retained(job, checkpoints(place)[-1])
-    assert record is not None
     held = place.checkpoints / "job" / "checkpoints" / "held"
-    named = {f"{query}/g1/{name}" for query, names in record.held.items() for name in names}
-    assert held_files(held) == named
-    (held / "count/g1/state/0/0/77_left.zip").write_text("of a driver that was killed")
-    (held / "gone/g1").mkdir(parents=True)
+    assert held_files(held) == named(job)
+    left = held / "5f0c2a/count/state/0/0/77_left.zip"
+    left.parent.mkdir(parents=True)
+    left.write_text("of a driver that was killed")
+    place.write("wind")
     run(counting(place, checkpointing_retained=1))
-    record = read_retained(job, checkpoints(place)[-1])
+    assert held_files(held) == named(job)
+    assert not (held / "5f0c2a").exists()
+
+
+def test_a_start_without_new_rows_takes_no_checkpoint(place: Place) -> None:
+    place.write("sea")
+    run(counting(place))
+    before = checkpoints(place)
+    for _ in range(2):
+        run(counting(place))
+    assert checkpoints(place) == before
+
+
+def named(job: Folder) -> set[str]:
+    """The files that the newest manifest names."""
+    record = read_retained(job, retained_numbers(job)[-1])
     assert record is not None
-    assert "count/g1/state/0/0/77_left.zip" not in held_files(held)
-    assert not (held / "gone/g1").exists()
+    return {f"{record.held_in}/{query}/{name}" for query, names in record.held.items() for name in names}
 
 
 def held_files(folder: Path) -> set[str]:

@@ -9,11 +9,12 @@ from tests.simulation.graphs.world import World
 from tests.simulation.seeds import gives_the_same_every_time, no_seed_is_bad
 from tests.support.today import today
 
-SEEDS, KNOWN = 100, 6000
+SEEDS, KNOWN = 80, 6000
 FIRST = today() * SEEDS % KNOWN
 FIRES = (
     "a checkpoint is complete",
-    "a checkpoint was canceled",
+    "a checkpoint has ended: Canceled",
+    "a checkpoint was refused: the job is ending",
     "a driver has died",
     "a driver was paused beside its successor",
     "a query has failed",

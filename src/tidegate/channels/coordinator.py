@@ -12,8 +12,9 @@ driver that was paused and has lost its job completes no checkpoint that is not 
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Lock
@@ -26,9 +27,11 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import FINISHED_THROUGH, Query
 from tidegate.core.records import DoneEpoch, FinishedThrough, decode
 from tidegate.core.spark_log import positions_of
-from tidegate.savepoints.running_job import CheckpointAborted
+from tidegate.savepoints.running_job import CheckpointAborted, Snapshots
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
+
+_LOG = logging.getLogger("tidegate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Coordinator:
         self._job = job
         self._timeout_seconds = timeout_seconds
         self._since = since
-        self._look_seconds = look_seconds
+        self.look_seconds = look_seconds
         self._graph = [each.in_graph() for each in queries]
         self._channels = [channel for each in queries for channel in each.writes]
         self._participants = {each.query.uid: Participant(each, self) for each in queries}
@@ -75,16 +78,20 @@ class Coordinator:
         self._snapshots: dict[str, DoneEpoch] = {}
         self._over = ""
 
+    @property
+    def number_of_queries(self) -> int:
+        return len(self._participants)
+
     def participant(self, query: str) -> Participant:
         return self._participants[query]
 
     @contextmanager
-    def checkpoint(self, go_on: Callable[[], None]) -> Generator[Callable[[str], DoneEpoch]]:
+    def checkpoint(self, go_on: Callable[[], None]) -> Generator[Snapshots]:
         """A checkpoint, begun here. It ends with the context; what it has held flows on then.
 
-        Yields a function that waits until a query has taken part, and returns its snapshot. Ask for the queries in the
-        order of the program, and hold the files of a snapshot at once: Spark removes them some epochs later. `go_on` is
-        called while the function waits, and may raise.
+        Yields the snapshots in the order in which the queries take part, each as soon as it is known. Hold the files of
+        one before asking for the next: Spark removes them some epochs later. `go_on` is called while the caller waits,
+        and may raise.
 
         Raises CheckpointAborted after `abort`. Raises SAVEPOINT_REFUSED if a query has no done epoch yet, if one does
         not take part in time, and if the job ends.
@@ -92,21 +99,10 @@ class Coordinator:
         self._await_turn(go_on)
         try:
             self._begin()
-            by = time.monotonic() + self._timeout_seconds
-            yield lambda query: self._await(query, by, go_on)
+            yield _SnapshotsTaken(self, time.monotonic() + self._timeout_seconds, go_on)
         finally:
             self._end()
             self._turn.release()
-
-    @property
-    def is_ready(self) -> bool:
-        """True if a checkpoint can begin: every query has a done epoch."""
-        return self.is_open and all(each.reached() is not None for each in self._participants.values())
-
-    @property
-    def is_open(self) -> bool:
-        """False when the job ends."""
-        return not self._over
 
     def abort(self) -> None:
         """End the checkpoint that is under way, if there is one; what it has held flows on. Another one may begin."""
@@ -139,19 +135,50 @@ class Coordinator:
                 self._snapshots[query] = done
                 self._changed.notify_all()
 
+    def look_at_all(self) -> None:
+        """Let each query take part that has nothing to do, and is to."""
+        for participant in self._participants.values():
+            participant.look()
+
+    def next_snapshot(self, given: Collection[str], by: float, go_on: Callable[[], None]) -> DoneEpoch:
+        """Wait for the snapshot of a query that is not in `given`. `by`: until when, by the monotonic clock."""
+        while True:
+            go_on()
+            self.look_at_all()
+            with self._changed:
+                barriers = self._barriers
+                if barriers is None:
+                    if self.is_open:
+                        raise CheckpointAborted
+                    raise self._not_complete("every query to take part", self._over)
+                for query, done in self._snapshots.items():
+                    if query not in given:
+                        return done
+                is_late = time.monotonic() > by
+                if not is_late:
+                    self._changed.wait(self.look_seconds)
+            if is_late:
+                raise self._too_slow(barriers)
+
+    @property
+    def is_open(self) -> bool:
+        """False when the job ends."""
+        return not self._over
+
     def _await_turn(self, go_on: Callable[[], None]) -> None:
-        while not self._turn.acquire(timeout=self._look_seconds):
+        while not self._turn.acquire(timeout=self.look_seconds):
             go_on()
 
     def _begin(self) -> None:
+        for query, participant in self._participants.items():
+            if participant.reached() is None:
+                raise self._not_complete(f"a done epoch of query {query}", "none yet")
+        since = self._since()
         with self._changed:
             if self._over:
                 raise self._not_complete("a job that runs", self._over, "start it, and take it again")
-            for query, participant in self._participants.items():
-                if participant.reached() is None:
-                    raise self._not_complete(f"a done epoch of query {query}", "none yet")
             self._snapshots = {}
-            self._barriers = Barriers(self._graph, self._since())
+            self._barriers = Barriers(self._graph, since)
 
     def _end(self) -> None:
         with self._changed:
@@ -160,23 +187,8 @@ class Coordinator:
                 channel.gate.open()
             self._changed.notify_all()
 
-    def _await(self, query: str, by: float, go_on: Callable[[], None]) -> DoneEpoch:
-        while True:
-            go_on()
-            for participant in self._participants.values():
-                participant.look()
-            with self._changed:
-                if self._barriers is None:
-                    if self.is_open:
-                        raise CheckpointAborted
-                    raise self._not_complete("every query to take part", self._over)
-                if query in self._snapshots:
-                    return self._snapshots[query]
-                if time.monotonic() > by:
-                    raise self._too_slow(query, self._barriers)
-                self._changed.wait(self._look_seconds)
-
-    def _too_slow(self, query: str, barriers: Barriers) -> TidegateError:
+    def _too_slow(self, barriers: Barriers) -> TidegateError:
+        query = next(uid for uid in self._participants if not barriers.has_taken_part(uid))
         participant = self._participants[query]
         done = participant.stand()
         waits = barriers.waits_for(query, {} if done is None else participant.positions(done))
@@ -197,6 +209,29 @@ class Coordinator:
         )
 
 
+class _SnapshotsTaken:
+    """The snapshots of the checkpoint that is under way, in the order in which they are taken."""
+
+    def __init__(self, coordinator: Coordinator, by: float, go_on: Callable[[], None]) -> None:
+        self._coordinator = coordinator
+        self._by = by
+        self._go_on = go_on
+        self._given: set[str] = set()
+        self._looked_at = time.monotonic()
+
+    def __iter__(self) -> Iterator[DoneEpoch]:
+        while len(self._given) < self._coordinator.number_of_queries:
+            done = self._coordinator.next_snapshot(self._given, self._by, self._go_on)
+            self._given.add(done.query)
+            yield done
+
+    def go_on(self) -> None:
+        self._go_on()
+        if time.monotonic() - self._looked_at >= self._coordinator.look_seconds:
+            self._coordinator.look_at_all()
+            self._looked_at = time.monotonic()
+
+
 class Participant:
     """One query in the checkpoints of its job."""
 
@@ -208,9 +243,15 @@ class Participant:
         self._let_in = -1
 
     def let_in(self, epoch: int) -> None:
-        """In the query's own thread: every older epoch is done, and this one is to begin."""
+        """In the query's own thread: every older epoch is done, and this one is to begin. It begins in any case: if the
+        query cannot be looked at, the checkpoint that is under way is aborted.
+        """
         with self._lock:
-            self._coordinator.look(self._joined.query.uid, self.stand)
+            try:
+                self._coordinator.look(self._joined.query.uid, self.stand)
+            except (OSError, TidegateError) as error:
+                self._coordinator.abort()
+                _LOG.warning("%s: the checkpoint that was under way is aborted: %s", self._joined.query, error)
             self._let_in = epoch
 
     def look(self) -> None:

@@ -85,9 +85,9 @@ def checkpoint_folders(job_folder: Folder) -> list[int]:
     return sorted(int(name) for name in open_storage(job_folder).folders(CHECKPOINTS) if name.isdigit())
 
 
-def held_folder(job_folder: Folder, query: str, generation: int) -> Folder:
-    """The files that the retained checkpoints of a job with channels hold, of one generation of a query."""
-    return generation_folder(job_folder / CHECKPOINTS / HELD_FILES / query, generation)
+def held_folder(job_folder: Folder, name: str, query: str) -> Folder:
+    """The files that a retained checkpoint of a job with channels holds of a query. `name`: that of its folder."""
+    return job_folder / CHECKPOINTS / HELD_FILES / name / query
 
 
 def _has_begun(query_folder: Folder, number: int) -> bool:

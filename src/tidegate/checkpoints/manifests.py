@@ -51,16 +51,21 @@ class Manifests:
             self._written.append(record.number)
         return is_put
 
-    def remove_older(self) -> None:
-        """Remove surplus manifests, and, the first time, what killed processes have left."""
+    def remove_older(self) -> list[int]:
+        """Remove surplus manifests, and, the first time, what killed processes have left. Returns the numbers of the
+        removed manifests.
+        """
+        removed: list[int] = []
         while len(self._written) > self._retained:
             self._storage.delete(_manifest(self._written[0]))
-            self._remove_folder(self._written.pop(0))
+            removed.append(self._written.pop(0))
+            self._remove_folder(removed[-1])
         if not self._is_swept:
             for number in checkpoint_folders(self._folder):
                 if number not in self._written:
                     self._remove_folder(number)
         self._is_swept = True
+        return removed
 
     def _remove_folder(self, number: int) -> None:
         self._storage.remove_leftovers(f"{CHECKPOINTS}/{number}")

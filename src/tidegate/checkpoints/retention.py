@@ -21,6 +21,7 @@ from tidegate.checkpoints.ingest_standing import count_prepared, give_up_log, na
 from tidegate.checkpoints.job_layout import (
     CHECKPOINTS,
     GENERATIONS,
+    HELD_FILES,
     JOB_RECORD,
     MANIFEST,
     QUERIES,
@@ -28,7 +29,6 @@ from tidegate.checkpoints.job_layout import (
     checkpoint_folders,
     generation_folder,
     generations,
-    held_folder,
     query_names,
 )
 from tidegate.checkpoints.manifests import close_numbers
@@ -116,8 +116,6 @@ def _elsewhere(job_folder: Folder, clear_sinks: ClearSinks, queries: Collection[
     close_numbers(job_folder, job_id)
     for number in checkpoint_folders(job_folder):
         _clear_checkpoint(storage, number, job_id)
-    for held in (held_folder(job_folder, uid, number) for uid in uids for number in numbers):
-        open_storage(held.parent).clear(held.name)
     _clear_logs(job_folder, job_id)
     storage.delete(drain_name(job_folder, job_id))
     end_clearing(job_folder, job_id)
@@ -139,6 +137,8 @@ def _clear_checkpoint(storage: Storage, number: int, job_id: str) -> None:
     name = f"{CHECKPOINTS}/{number}/{MANIFEST}"
     found = record_in(storage, CheckpointRecord, name)
     if found is not None and found.job_id == job_id:
+        if found.held_in:
+            storage.clear(f"{CHECKPOINTS}/{HELD_FILES}/{found.held_in}")
         storage.delete(name)
 
 

@@ -47,8 +47,12 @@ def _held_each(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery
 
 
 def _held_together(job: RunningJob, checkpoint: Checkpoint, held: Path, copying: Copying) -> list[SavedQuery]:
-    with checkpoint(copying.go_on) as snapshot_of:
-        return [_held_snapshot(job, each, held, copying, snapshot_of(each.query.uid)) for each in job.queries]
+    running = {each.query.uid: each for each in job.queries}
+    with checkpoint(copying.go_on) as snapshots:
+        found = {
+            done.query: _held_snapshot(job, running[done.query], held, snapshots.go_on, done) for done in snapshots
+        }
+    return [found[uid] for uid in running]
 
 
 class _FilesGone(Exception):
@@ -62,16 +66,18 @@ def _held_query(
         done = newest()
         if done is not None:
             with suppress(_FilesGone):
-                return _held_snapshot(job, running, held, copying, done)
+                return _held_snapshot(job, running, held, copying.go_on, done)
     raise _not_held(job, running.query.uid)
 
 
-def _held_snapshot(job: RunningJob, running: RunningQuery, held: Path, copying: Copying, done: DoneEpoch) -> SavedQuery:
+def _held_snapshot(
+    job: RunningJob, running: RunningQuery, held: Path, go_on: Callable[[], None], done: DoneEpoch
+) -> SavedQuery:
     """Raises _FilesGone."""
     folder = held / "queries" / running.query.uid / "spark"
     remove_folder(folder)
     folder.mkdir(parents=True)
-    if not hold(running, done, Folder.of(folder), copying.go_on):
+    if not hold(running, done, Folder.of(folder), go_on):
         raise _FilesGone(running.query.uid)
     return _with_time_left(job, saved_query(done, folder))
 

@@ -8,7 +8,7 @@ hashmap state over, each copy is compared with what the ledger says of it (`chec
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.checkpoints.done_epoch import done_epoch
@@ -63,11 +63,9 @@ def hold_files(
     done: DoneEpoch,
     held: Folder,
     go_on: Callable[[], None] = lambda: None,
-    there: Collection[str] = (),
 ) -> set[str]:
     """`hold` without the two log entries of the epoch: link its files, or copy them if `held` is another storage.
-    Returns their names; none if Spark may have removed some. `there`: those that `held` has from earlier epochs of the
-    same generation, on the same storage.
+    Returns their names; none if Spark may have removed some.
     """
     start = _start(open_storage(running.folder))
     if start is None:
@@ -77,7 +75,7 @@ def hold_files(
 
         def bring(name: str) -> bool:
             go_on()
-            return name in there or spark.hold(name, into.where())
+            return spark.hold(name, into.where())
 
         names = bring_files(spark, done, bring)
     else:

@@ -25,6 +25,7 @@ from tidegate.checkpoints.job_layout import (
     job_names,
 )
 from tidegate.checkpoints.spark_layout import offsets_entry
+from tidegate.core.channel_parts import position_in
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import (
     CheckpointRecord,
@@ -38,6 +39,7 @@ from tidegate.core.records import (
     digest_of,
     is_of_kind,
 )
+from tidegate.core.spark_log import positions_of
 from tidegate.disk.blocks import measured
 from tidegate.disk.durable import Trust
 from tidegate.disk.walking import files_below
@@ -95,7 +97,7 @@ def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folde
     Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, STATE_OVERWRITTEN, and storage errors.
     """
     of_job = _behind_links(folder).parent.parent
-    if not record.held and open_storage(of_job / CHANNELS).folders(""):
+    if not record.held_in and _reads_a_channel(of_job, record):
         raise of_channels(f"job {record.job}, {folder}")
     if of_job != _behind_links(job_folder) and driver_or_engine_lives(of_job):
         raise _runs(of_job, record.job)
@@ -105,7 +107,7 @@ def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folde
         if manifest is None:
             raise _incomplete(f"its {MANIFEST}", folder)
         (into / MANIFEST).write_bytes(manifest)  # the same bytes: their digest is its identity
-        queries = tuple(_query(of_job, done, into, record.held.get(done.query)) for done in record.queries)
+        queries = tuple(_query(of_job, done, into, record) for done in record.queries)
         _bring_logs(of_job / INGEST, record, into / INGEST)
         files = tuple(_files(into))
     return Savepoint(
@@ -139,16 +141,21 @@ def _behind_links(folder: Folder) -> Folder:
     return Folder.of(folder.local().resolve()) if folder.is_local else folder
 
 
-def _query(of_job: Folder, done: DoneEpoch, into: Path, held: Sequence[str] | None) -> SavedQuery:
-    """`held`: the names of the files that the checkpoint holds; None if they are in their place."""
+def _reads_a_channel(of_job: Folder, record: CheckpointRecord) -> bool:
+    channels = open_storage(of_job / CHANNELS).folders("")
+    positions = (text for done in record.queries for _, text in positions_of(done.sources, done.offsets))
+    return any(position_in(text, channel) is not None for text in positions if text for channel in channels)
+
+
+def _query(of_job: Folder, done: DoneEpoch, into: Path, record: CheckpointRecord) -> SavedQuery:
     place = into / QUERIES / done.query / "spark"
     place.mkdir(parents=True)
     into_files = open_checkpoint_files(place)
-    if held is None:
+    if not record.held_in:
         _collect(of_job, done, into_files)
     else:
-        files = open_checkpoint_files(held_folder(of_job, done.query, done.generation))
-        for name in held:
+        files = open_checkpoint_files(held_folder(of_job, record.held_in, done.query))
+        for name in record.held[done.query]:
             if not _bring(files, into_files, name):
                 raise _incomplete(f"{name} of query {done.query}", files.where())
     write_entries(done, into_files)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import DoneEpoch, JobRecord, SavedQuery
@@ -22,9 +23,22 @@ OpenTables = Callable[[SavedQuery, Path, Copying], AbstractContextManager[WriteT
 `Copying`, and end when it is canceled there.
 """
 
-Checkpoint = Callable[[Callable[[], None]], AbstractContextManager[Callable[[str], DoneEpoch]]]
+
+class Snapshots(Protocol):
+    """The snapshots of a checkpoint across the queries of a job, in the order in which they are taken."""
+
+    def __iter__(self) -> Iterator[DoneEpoch]: ...
+
+    def go_on(self) -> None:
+        """To be called regularly while the files of a snapshot are held: the other queries take part meanwhile. May
+        raise.
+        """
+        ...
+
+
+Checkpoint = Callable[[Callable[[], None]], AbstractContextManager[Snapshots]]
 """Begins a checkpoint across the queries of a job, and ends it with the context. It is given a function to call while
-it waits, which may raise. The context gives a function that returns the snapshot of a query, and waits for it.
+it waits, which may raise.
 """
 
 

@@ -234,7 +234,7 @@ class Starting:
                 abort_checkpoint=(lambda: None) if coordinator is None else coordinator.abort,
             ),
             stop_timeout_seconds=settings.stop_timeout,
-            companions=[LeaseWatch(self.lease), *_companions(job, plan, coordinator, sources)],
+            companions=[LeaseWatch(self.lease), *_companions(job, plan, coordinator, sources, self.lease.lost_here)],
             drain=drain,
             savepoints=_savepoints(job, plan, coordinator, sources, self._reach),
             end_checkpoints=(lambda _why: None) if coordinator is None else coordinator.close,
@@ -308,7 +308,11 @@ def job_guarantees(job: DeclaredJob) -> Sequence[Guarantee]:
 
 
 def _companions(
-    job: DeclaredJob, plan: JobPlan, coordinator: Coordinator | None, sources: JobSources
+    job: DeclaredJob,
+    plan: JobPlan,
+    coordinator: Coordinator | None,
+    sources: JobSources,
+    lost_lease: Callable[[], TidegateError | None],
 ) -> list[Companion]:
     """In the order of their notification at the end. The answers to requests come last: the state of the job is then
     known, and a cancel has deleted the checkpoints.
@@ -321,7 +325,7 @@ def _companions(
         *sources.companions(),
         *(Delivery(job.name, each) for each in job.listeners),
         Advice(advice_for(job.name, job.settings, plan.queries, job.uids)),
-        *_keeping(job, plan, coordinator),
+        *_keeping(job, plan, coordinator, sources, lost_lease),
         *noted,
         Historian(job.folder),
         pulse,
@@ -329,15 +333,24 @@ def _companions(
     ]
 
 
-def _keeping(job: DeclaredJob, plan: JobPlan, coordinator: Coordinator | None) -> Iterator[Companion]:
+def _keeping(
+    job: DeclaredJob,
+    plan: JobPlan,
+    coordinator: Coordinator | None,
+    sources: JobSources,
+    lost_lease: Callable[[], TidegateError | None],
+) -> Iterator[Companion]:
     """The companion that retains checkpoints.
 
     None for an at-most-once job, because none of its starts resumes from one.
     """
     settings, record = job.settings, plan.record
     if coordinator is not None and all(each.folder.is_local or each.store.names_files for each in plan.queries):
-        checkpoints = GraphCheckpoints(job.folder, record, _running(plan), settings.checkpointing_retained)
-        yield Checkpointing(checkpoints, coordinator, max(_CHECKPOINTS_APART_SECONDS, settings.checkpointing_interval))
+        retained = settings.checkpointing_retained
+        checkpoints = GraphCheckpoints(job.folder, record, _running(plan), retained, lost_lease)
+        apart = max(_CHECKPOINTS_APART_SECONDS, settings.checkpointing_interval, settings.checkpointing_min_pause)
+        by_copies = not job.folder.is_local
+        yield Checkpointing(checkpoints, coordinator, apart, sources.keep_input, by_copies=by_copies)
     elif coordinator is None and settings.checkpointing_mode is not Level.AT_MOST_ONCE:
         queries = [QueryFolder(each.query, each.folder) for each in plan.queries]
         retained = settings.checkpointing_retained

@@ -15,6 +15,7 @@ from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import DoneEpoch
+from tidegate.savepoints.running_job import CheckpointAborted
 
 _PATIENT_SECONDS: Final = 1e9
 
@@ -61,9 +62,20 @@ class Driver:
         if self.runs:
             self._doomed = self._rng.choice(list(self.runs.values()))
 
-    def close(self) -> None:
+    def abort(self) -> None:
+        """Its checkpoint is aborted, as by a reader that starts."""
         if self.coordinator is not None:
-            self._turns.spawn(self, partial(self.coordinator.close, "the job is ending"))
+            self._turns.spawn(self, self.coordinator.abort)
+
+    def close(self) -> None:
+        """The job ends in order."""
+        self._turns.spawn(self, self._close)
+
+    def _close(self) -> None:
+        if self.coordinator is not None:
+            self.coordinator.close("the job is ending")
+            self._turns.wait(None, self._rng.uniform(0, 1))
+        self.is_dead = True
 
     # --- its threads ----------------------------------------------------------------------------------------
 
@@ -142,12 +154,12 @@ class Driver:
 
         snapshots: dict[str, DoneEpoch] = {}
         try:
-            with self._coordinator().checkpoint(go_on) as snapshot_of:
-                for node in self._world.nodes:
-                    snapshots[node.uid] = snapshot_of(node.uid)
+            with self._coordinator().checkpoint(go_on) as taken:
+                for done in taken:
+                    snapshots[done.query] = done
                     self._turns.wait(None, self._rng.uniform(0, 0.1))
-        except Canceled:
-            self._world.counts("a checkpoint was canceled")
+        except (Canceled, CheckpointAborted) as error:
+            self._world.counts(f"a checkpoint has ended: {type(error).__name__}")
         except TidegateError as error:
             self._world.counts(f"a checkpoint was refused: {_why(error)}")
         else:
@@ -171,7 +183,6 @@ def _joined(node: Node, sinks: Mapping[str, ChannelSink]) -> JoinedQuery:
 
 
 def _why(error: TidegateError) -> str:
-    for word, why in (("none yet", "no done epoch yet"), ("the job is ending", "the job ends")):
-        if word in error.found:
-            return why
+    if error.found in ("none yet", "the job is ending"):
+        return error.found
     return "too slow" if "within" in error.expected else str(error)

@@ -139,30 +139,51 @@ class TurnLock:
         self._owner: Task | None = None
 
     def __enter__(self) -> None:
-        self._turns.linger()
-        self._acquire()
+        self.acquire()
 
     def __exit__(self, *_error: object) -> None:
         if self._owner is self._turns.current:
-            self._owner = None
+            self.release()
 
-    def _acquire(self) -> None:
+    def acquire(self, timeout: float = math.inf) -> bool:
+        self._turns.linger()
         if self._owner is not None:
-            self._turns.wait(lambda: self._owner is None)
+            self._turns.wait(lambda: self._owner is None, timeout)
+        if self._owner is not None:
+            return False
         self._owner = self._turns.current
+        return True
+
+    def release(self) -> None:
+        self._owner = None
 
 
 class TurnCondition(TurnLock):
-    """A `threading.Condition` of these threads."""
+    """A `threading.Condition` of these threads. A thread that holds it may take it again."""
 
     def __init__(self, turns: Turns) -> None:
         super().__init__(turns)
-        self._notified = 0
+        self._notified = self._depth = 0
+
+    def acquire(self, timeout: float = math.inf) -> bool:
+        if self._owner is None or self._owner is not self._turns.current:
+            if not super().acquire(timeout):
+                return False
+            self._depth = 0
+        self._depth += 1
+        return True
+
+    def release(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            super().release()
 
     def wait(self, timeout: float) -> None:
-        before, self._owner = self._notified, None
+        before, depth = self._notified, self._depth
+        self._owner = None
         self._turns.wait(lambda: self._notified != before, timeout)
-        self._acquire()
+        super().acquire()
+        self._depth = depth
 
     def notify_all(self) -> None:
         self._notified += 1

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final
 from unittest import mock
 
 from tests.simulation.graphs import graph
@@ -29,9 +29,10 @@ from tidegate.savepoints.cut import demand_cut
 from tidegate.testing.memory_storage import Memory, MemoryStorage
 
 RECORD: Final = JobRecord(name="job", job_id=JOB_ID, generation=1)
-_STRIKES: Final = ("kill", "fail", "close")
-_STRIKES_MEANWHILE: Final = ("pause", "pause", "late", "late", "kill", "fail", "close")
-"""While a checkpoint is under way."""
+_STRIKES: Final = ("kill", "fail", "fail", "close")
+_STRIKES_MEANWHILE: Final = ("pause", "pause", "pause", "late", "late", "kill", "fail", "fail", "abort", "close")
+_MEANWHILE: Final = 3
+"""So many times more often while a checkpoint is under way."""
 _TURNS_AT_REST: Final = 5_000
 _ROWS_AT_MOST: Final = 60
 
@@ -73,6 +74,8 @@ class World:
             self._begin()
             for _ in range(self.rng.randint(100, 900)):
                 self._strike()
+                if self._drivers[-1].is_dead:
+                    self._begin()
                 self._feed()
                 turns.give()
             self._troubles += self._comes_to_rest()
@@ -91,12 +94,11 @@ class World:
     def _strike(self) -> None:
         """Sometimes. The newest driver dies, is paused beside a successor, or one of its queries fails."""
         newest, rng = self._drivers[-1], self.rng
-        if rng.random() > self._harshness:
+        if rng.random() > self._harshness * (_MEANWHILE if newest.is_taking else 1):
             return
         match rng.choice(_STRIKES_MEANWHILE if newest.is_taking else _STRIKES):
             case "kill":
                 newest.is_dead = True
-                self._begin()
                 self.figures["a driver has died"] += 1
             case "pause":
                 newest.sleeps_until = self.turns.now + rng.uniform(0.1, 2)
@@ -104,6 +106,8 @@ class World:
                 self.figures["a driver was paused beside its successor"] += 1
             case "close":
                 newest.close()
+            case "abort":
+                newest.abort()
             case "late":
                 self._write_late(rng.choice(self.nodes).uid)
             case _:
@@ -140,7 +144,7 @@ class World:
         """All queries have taken part. Compare the records, as a savepoint does, and the values of the rows."""
         refused = ""
         try:
-            demand_cut(JOB, RECORD, [cast(Any, SimpleNamespace(done=done)) for done in snapshots.values()])
+            demand_cut(JOB, RECORD, list(snapshots.values()))
         except TidegateError as error:
             refused = f"{error.expected}: {error.found}"
         troubles = wrong(self.nodes, {uid: self._state(uid, done.epoch) for uid, done in snapshots.items()})

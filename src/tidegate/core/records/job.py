@@ -74,8 +74,8 @@ class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
     """*checkpoints/n/_metadata.json*: a checkpoint of the whole job. Its files stay in place.
 
     `queries` are in the order of the program; one without a done epoch is left out. After `drained` no job resumes from
-    it: its watermarks are at the end of time. `held`, in a job with channels: the names of the files of each query, by
-    its uid, which are held in *checkpoints/held/<query>/g<generation>*; the epochs are one cut across the channels.
+    it: its watermarks are at the end of time. `held_in`, in a job with channels: the checkpoint is one cut across
+    them, and holds its files in *checkpoints/held/<held_in>/<query>*; `held`: their names, by the uid of the query.
     """
 
     number: int
@@ -84,6 +84,7 @@ class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
     at: str
     queries: tuple[DoneEpoch, ...]
     drained: bool = False
+    held_in: str = ""
     held: dict[str, tuple[str, ...]] = {}
 
 

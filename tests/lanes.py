@@ -24,8 +24,8 @@ from typing import IO
 ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
-    ("crash", "jobs", "simulation", "unit"),
-    ("clusters", "formats", "kafka", "outside", "surprises"),
+    ("crash", "jobs", "unit"),
+    ("clusters", "formats", "kafka", "outside", "simulation", "surprises"),
     ("house", "integration/test_[a-l]*.py", "storages"),
     ("contract", "integration/test_[m-z]*.py"),
 )

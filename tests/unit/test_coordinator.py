@@ -17,6 +17,7 @@ from tidegate.channels.sink import ChannelSink
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
 from tidegate.core.records import Decided, FinishedThrough, encode
+from tidegate.savepoints.running_job import CheckpointAborted
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 from tidegate.testing.contract import IDENTITY
@@ -235,3 +236,37 @@ def test_each_checkpoint_asks_for_the_oldest_live_generation(job: SmallJob) -> N
     job.write(1)
     restored = SmallJob(job.folder, since=lambda: 2)
     assert taken(restored) == {"by-day": 1, "add": 0}
+
+
+def test_an_aborted_checkpoint_lets_rows_flow_and_another_one_begins(job: SmallJob) -> None:
+    job.write(1)
+    with pytest.raises(CheckpointAborted):
+        taken(job, lambda: None, job.coordinator.abort)
+    assert job.held_at is None
+    job.read(1, 4)
+    assert taken(job) == {"by-day": 1, "add": 1}
+
+
+def test_an_epoch_begins_although_its_query_cannot_be_looked_at_and_the_checkpoint_is_aborted(job: SmallJob) -> None:
+    ledger = open_storage(job.folder / "by-day")
+    with job.coordinator.checkpoint(lambda: None) as snapshots:
+        ledger.replace(FINISHED_THROUGH, b"torn")
+        job.lets_in("by-day", 1)
+        ledger.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=0)))
+        with pytest.raises(CheckpointAborted):
+            list(snapshots)
+    assert job.held_at is None
+
+
+def test_a_query_takes_part_in_the_order_of_time_and_not_of_the_program(job: SmallJob) -> None:
+    """The files of a snapshot are held as soon as it is taken."""
+    job.lets_in("by-day", 1)
+    alone = Coordinator(
+        "job", [JoinedQuery(_query(uid, "in"), job.folder / uid, {}, ()) for uid in ("by-day", "add")], 60, job.since
+    )
+    alone.participant("by-day").let_in(1)
+    with alone.checkpoint(lambda: None) as snapshots:
+        each = iter(snapshots)
+        assert next(each).query == "add"
+        job.done("by-day", 1, "in", "1")
+        assert next(each).query == "by-day"

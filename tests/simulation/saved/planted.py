@@ -18,7 +18,7 @@ from tidegate.checkpoints.done_epoch import done_epoch
 from tidegate.core.ledger import DECIDED
 from tidegate.core.records import DoneEpoch, FinishedThrough, JobRecord
 from tidegate.disk.durable import remove_folder
-from tidegate.savepoints import hold as savepoint_hold
+from tidegate.savepoints import held as savepoint_held
 from tidegate.savepoints import restore as savepoint_restore
 from tidegate.savepoints import settled as savepoint_settled
 from tidegate.savepoints import take as savepoint_take
@@ -155,7 +155,7 @@ PLANTED = (
         Story.UPGRADE,
         Hit.KILL,
     ),
-    Planted("a savepoint is of a done epoch", _in(savepoint_hold, "newest_done", _newest_decided), Story.MOVED),
+    Planted("a savepoint is of a done epoch", _in(savepoint_held, "newest_done", _newest_decided), Story.MOVED),
     Planted("what Spark removes is held", _in(saved_job, "RunningQuery", _KEEPS_FOR_EVER), Story.QUICK, Hit.BURST),
     Planted("files of a savepoint are durable", _in(savepoint_take, "sync_file", _nothing), Story.UPGRADE, Hit.EMPTY),
     Planted("the name of a savepoint is durable", _in(savepoint_take, "sync_folder", _nothing), Story.BACK, Hit.DROP),

@@ -29,10 +29,7 @@ def main(folder: Path, checkpoints: str, name: str, until: str, savepoint: str |
     counts = job.source("words-in", words).groupBy("value").count()
     table = SQLiteSink("counts", str(folder / f"{name}.db"), table="counts", key="value")
     job.query("count", counts, mode="update", sinks=[table])
-    if until == "forever":
-        job.start(savepoint=savepoint).wait()
-    else:
-        job.start(until="caught-up", savepoint=savepoint).wait()
+    job.start(until="caught-up" if until == "caught-up" else None, savepoint=savepoint).wait()
 
 
 if __name__ == "__main__":

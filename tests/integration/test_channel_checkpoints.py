@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 
 from tests.integration.place import Place, run, wait_until
-from tests.integration.test_channel_savepoints import counting
+from tests.integration.test_channel_savepoints import counting, fed, words_of
 from tidegate import Restore
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.manifests import read_retained
@@ -21,28 +17,17 @@ def checkpoints(place: Place, name: str = "job") -> list[int]:
 
 
 def test_a_job_goes_back_to_each_of_its_retained_checkpoints_and_its_outputs_are_exact(place: Place) -> None:
-    """The checkpoints are taken under load. Each is restored in another job; the newest one in its own, too."""
-    stopped = Event()
-
-    def feed() -> None:
-        for number in range(80):
-            if not stopped.wait(0.5):
-                place.write("sea", f"stone {number % 5}", "sand")
-
-    with ThreadPoolExecutor() as pool:
-        feeding = pool.submit(feed)
-        wait_until(lambda: len(list(place.input.iterdir())) > 2, "the first files")
+    """The checkpoints are taken under load. Each is restored in another job; the older one in its own, too."""
+    with fed(place, files=80, every_seconds=0.5):
         handle = counting(place, seconds=0.02, checkpointing_retained=2).start()
         try:
             wait_until(lambda: len(checkpoints(place)) == 2, "checkpoints")
             first = checkpoints(place)[0]
             wait_until(lambda: checkpoints(place)[0] >= first + 2, "newer ones in their place")
         finally:
-            stopped.set()
-            feeding.result()
             handle.stop()
     place.write("sea", "wind")  # so that each of them has something to read
-    written = Counter(row["word"] for path in place.input.glob("*.json") for row in map(json.loads, path.open()))
+    written = words_of(place)
     numbers = checkpoints(place)
     assert len(numbers) == 2
     for number in numbers:

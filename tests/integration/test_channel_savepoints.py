@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
@@ -101,26 +103,15 @@ def test_a_savepoint_waits_until_a_slow_reader_stands_at_the_barrier(place: Plac
 
 def test_a_savepoint_of_a_diamond_under_load_is_restored_elsewhere_with_exact_outputs(place: Place) -> None:
     """Two branches of different speed meet in one query. Files come all the time."""
-    stopped = Event()
-
-    def feed() -> None:
-        for number in range(40):
-            if not stopped.wait(0.1):
-                place.write("sea", f"stone {number % 5}", "sand")
-
-    with ThreadPoolExecutor() as pool:
-        feeding = pool.submit(feed)
-        wait_until(lambda: len(list(place.input.iterdir())) > 2, "the first files")
+    with fed(place, files=40, every_seconds=0.1):
         handle = diamond(place).start()
         try:
             wait_until(lambda: handle.status().queries[2].rows > 4, "rows behind both branches")
             saved = [handle.savepoint(place.folder / "saved") for _ in range(2)]
             wait_until(lambda: handle.status().queries[2].rows > 20, "the job runs on")
         finally:
-            stopped.set()
-            feeding.result()
             handle.stop()
-    written = Counter(row["word"] for path in place.input.glob("*.json") for row in map(json.loads, path.open()))
+    written = words_of(place)
     for number, each in enumerate(saved):
         elsewhere = str(place.folder / f"elsewhere-{number}")
         settings = {"parallelism": 3, "state_backend": "hashmap"} if number else {}
@@ -131,6 +122,31 @@ def test_a_savepoint_of_a_diamond_under_load_is_restored_elsewhere_with_exact_ou
         assert table.get("sea") == written["sea"]
     run(diamond(place))
     assert dict(place.table()) == written
+
+
+@contextmanager
+def fed(place: Place, files: int, every_seconds: float) -> Iterator[None]:
+    """Files of words come all the time, so many at most; the first ones are there before the block."""
+    stopped = Event()
+
+    def feed() -> None:
+        for number in range(files):
+            if not stopped.wait(every_seconds):
+                place.write("sea", f"stone {number % 5}", "sand")
+
+    with ThreadPoolExecutor() as pool:
+        feeding = pool.submit(feed)
+        try:
+            wait_until(lambda: len(list(place.input.iterdir())) > 2, "the first files")
+            yield
+        finally:
+            stopped.set()
+        feeding.result()
+
+
+def words_of(place: Place) -> Counter[str]:
+    """How often each word is in the files."""
+    return Counter(row["word"] for path in place.input.glob("*.json") for row in map(json.loads, path.open()))
 
 
 def diamond(place: Place, name: str = "job", out: str = "out.db", **settings: object) -> Job:

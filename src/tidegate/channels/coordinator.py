@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from threading import Condition, Lock
 
 from tidegate.channels.sink import ChannelSink
-from tidegate.checkpoints.done_epoch import done_epoch
+from tidegate.checkpoints.done_epoch import done_epoch, finished_through
 from tidegate.core.barriers import Barriers, GraphQuery
 from tidegate.core.channel_parts import ChannelPosition, position_in
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.ledger import FINISHED_THROUGH, Query
-from tidegate.core.records import DoneEpoch, FinishedThrough, decode
+from tidegate.core.ledger import Query
+from tidegate.core.records import DoneEpoch, FinishedThrough
 from tidegate.core.spark_log import positions_of
 from tidegate.savepoints.running_job import CheckpointAborted, Snapshots
 from tidegate.storages.opening import open_storage
@@ -89,9 +89,8 @@ class Coordinator:
     def checkpoint(self, go_on: Callable[[], None]) -> Generator[Snapshots]:
         """A checkpoint, begun here. It ends with the context; what it has held flows on then.
 
-        Yields the snapshots in the order in which the queries take part, each as soon as it is known. Hold the files of
-        one before asking for the next: Spark removes them some epochs later. `go_on` is called while the caller waits,
-        and may raise.
+        Yields each snapshot as soon as its query takes part. The caller holds the files of one snapshot before it asks
+        for the next one: Spark removes them some epochs later. `go_on` is called while the caller waits, and may raise.
 
         Raises CheckpointAborted after `abort`. Raises SAVEPOINT_REFUSED if a query has no done epoch yet, if one does
         not take part in time, and if the job ends.
@@ -106,8 +105,7 @@ class Coordinator:
 
     def abort(self) -> None:
         """End the checkpoint that is under way, if there is one; what it has held flows on. Another one may begin."""
-        with self._changed:
-            self._end()
+        self._end()
 
     def close(self, why: str) -> None:
         """The job ends: end the checkpoint that is under way, and let no other begin. `why`: for the error."""
@@ -116,7 +114,7 @@ class Coordinator:
             self._end()
 
     def look(self, query: str, stand: Callable[[], DoneEpoch | None]) -> None:
-        """A query is between two epochs. Let it take part if it is to. `stand`: reads its newest done epoch.
+        """Let a query take part if it is to. `stand`: reads its newest done epoch; None if a later one is under way.
 
         Called by one thread of the query at a time.
         """
@@ -190,7 +188,7 @@ class Coordinator:
     def _too_slow(self, barriers: Barriers) -> TidegateError:
         query = next(uid for uid in self._participants if not barriers.has_taken_part(uid))
         participant = self._participants[query]
-        done = participant.stand()
+        done = participant.newest()
         waits = barriers.waits_for(query, {} if done is None else participant.positions(done))
         left = ", ".join(
             f"channel {channel}: {'its writer has not taken part' if rows is None else f'{rows} rows to read'}"
@@ -210,7 +208,7 @@ class Coordinator:
 
 
 class _SnapshotsTaken:
-    """The snapshots of the checkpoint that is under way, in the order in which they are taken."""
+    """The snapshots of the checkpoint that is under way. A query that takes part earlier comes earlier."""
 
     def __init__(self, coordinator: Coordinator, by: float, go_on: Callable[[], None]) -> None:
         self._coordinator = coordinator
@@ -248,7 +246,7 @@ class Participant:
         """
         with self._lock:
             try:
-                self._coordinator.look(self._joined.query.uid, self.stand)
+                self._coordinator.look(self._joined.query.uid, self.newest)
             except (OSError, TidegateError) as error:
                 self._coordinator.abort()
                 _LOG.warning("%s: the checkpoint that was under way is aborted: %s", self._joined.query, error)
@@ -257,20 +255,25 @@ class Participant:
     def look(self) -> None:
         """In any thread: let the query take part if it has nothing to do."""
         with self._lock:
-            reached = self.reached()
-            if reached is not None and reached.epoch >= self._let_in:
-                self._coordinator.look(self._joined.query.uid, self.stand)
+            self._coordinator.look(self._joined.query.uid, self._stand)
 
     def reached(self) -> FinishedThrough | None:
-        """How far the query is done; None before its first epoch. This process wrote it, so a plain read is enough."""
-        data = self._ledger.peek(FINISHED_THROUGH)
-        return None if data is None else decode(FinishedThrough, data, self._ledger.where(FINISHED_THROUGH))
+        """How far the query is done; None before its first epoch."""
+        return finished_through(self._ledger)
 
-    def stand(self) -> DoneEpoch | None:
-        """The newest done epoch; None if it is not known: a finisher of an older driver that was paused may have put
+    def newest(self) -> DoneEpoch | None:
+        """The newest done epoch, also while a later one is under way."""
+        return self._done(self.reached())
+
+    def _stand(self) -> DoneEpoch | None:
+        """The newest done epoch, if the query is between two epochs."""
+        reached = self.reached()
+        return None if reached is None or reached.epoch < self._let_in else self._done(reached)
+
+    def _done(self, reached: FinishedThrough | None) -> DoneEpoch | None:
+        """This epoch; None if it is not known: a finisher of an older driver that was paused may have put
         *finished_through* back. The next epoch writes it anew.
         """
-        reached = self.reached()
         done = None if reached is None else done_epoch(self._joined.query, self._ledger, reached)
         return None if done is None or self._has_published_behind(done) else done
 

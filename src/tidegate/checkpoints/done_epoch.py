@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.ledger import DECIDED, OPERATORS, START, Query, decode_decided, entry
+from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, OPERATORS, START, Query, decode_decided, entry
 from tidegate.core.records import (
     DoneEpoch,
     FinishedThrough,
@@ -45,6 +45,14 @@ def fingerprints_in_force(ledger: Storage) -> tuple[OperatorFingerprint, ...] | 
     if data is None:
         return None
     return decode(Start if newest is None else OperatorsAccepted, data, ledger.where(name)).fingerprints
+
+
+def finished_through(ledger: Storage) -> FinishedThrough | None:
+    """The progress of a query; None before its first done epoch. This process wrote and synced the record, so a plain
+    read is enough.
+    """
+    data = ledger.peek(FINISHED_THROUGH)
+    return None if data is None else decode(FinishedThrough, data, ledger.where(FINISHED_THROUGH))
 
 
 def done_epoch(

@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 
-from tidegate.checkpoints.done_epoch import done_epoch, fingerprints_in_force
+from tidegate.checkpoints.done_epoch import done_epoch, fingerprints_in_force, finished_through
 from tidegate.checkpoints.ingest_layout import IngestPosition
 from tidegate.checkpoints.ingest_part import needed_from
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.manifests import Manifests, read_retained
-from tidegate.core.ledger import FINISHED_THROUGH, Query
+from tidegate.core.ledger import Query
 from tidegate.core.records import (
     CheckpointRecord,
     DoneEpoch,
     FinishedThrough,
     OperatorFingerprint,
-    decode,
 )
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -130,10 +129,8 @@ class RetainedCheckpoints:
         )
 
     def _reached(self, uid: str) -> dict[str, FinishedThrough]:
-        """The progress of a query. This process wrote and synced it, so a plain read is enough."""
-        ledger = self._ledgers[uid]
-        data = ledger.peek(FINISHED_THROUGH)
-        return {} if data is None else {uid: decode(FinishedThrough, data, ledger.where(FINISHED_THROUGH))}
+        reached = finished_through(self._ledgers[uid])
+        return {} if reached is None else {uid: reached}
 
     def _known_fingerprints(self, uid: str, ledger: Storage) -> tuple[OperatorFingerprint, ...] | None:
         if uid not in self._fingerprints:

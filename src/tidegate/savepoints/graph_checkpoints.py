@@ -18,7 +18,6 @@ from typing import TypeAlias
 
 from tidegate.checkpoints.job_layout import CHECKPOINTS, HELD_FILES, held_folder
 from tidegate.checkpoints.manifests import Manifests
-from tidegate.core.errors import TidegateError
 from tidegate.core.records import CheckpointRecord, DoneEpoch, JobRecord
 from tidegate.savepoints.cut import demand_cut
 from tidegate.savepoints.hold import RunningQuery, hold_files, newest_done
@@ -32,38 +31,28 @@ _Held: TypeAlias = tuple[DoneEpoch, tuple[str, ...]]
 class GraphCheckpoints:
     """The retained checkpoints of one job, in its driver. One thread calls at a time."""
 
-    def __init__(
-        self,
-        job_folder: Folder,
-        job: JobRecord,
-        queries: Sequence[RunningQuery],
-        retained: int,
-        lost_lease: Callable[[], TidegateError | None] = lambda: None,
-    ) -> None:
-        """`retained`: how many stay. `lost_lease`: the error if this process knows that it has lost the job's lease."""
+    def __init__(self, job_folder: Folder, job: JobRecord, queries: Sequence[RunningQuery], retained: int) -> None:
+        """`retained`: how many stay."""
         self._folder = job_folder
+        self._all_held_in = open_storage(job_folder / CHECKPOINTS / HELD_FILES)
         self._job = job
         self._queries = {each.query.uid: each for each in queries}
         self._manifests = Manifests(job_folder, retained)
-        self._lost_lease = lost_lease
         self._held: dict[int, str] = {}
         """The folder of each manifest."""
 
-    def sweep(self) -> None:
-        """Remove the folders that no manifest names: killed drivers have left them. Before the first `take`."""
+    def sweep(self) -> Mapping[str, int]:
+        """Remove the folders that no manifest names: killed drivers have left them. Before the first `take`.
+
+        Returns the epoch of each query in the newest checkpoint; nothing if it is of an older generation, or if there
+        is none.
+        """
         records = self._manifests.all()
         self._held = {record.number: record.held_in for record in records}
-        root = open_storage(self._folder / CHECKPOINTS / HELD_FILES)
-        for name in root.folders(""):
+        for name in self._all_held_in.folders(""):
             if name not in self._held.values():
-                root.clear(name)
-
-    def newest(self) -> Mapping[str, int]:
-        """The epoch of each query in the newest checkpoint; empty if it is of an older generation, or if there is
-        none.
-        """
-        newest = self._manifests.all()[-1:]
-        found = {done.query: done for record in newest if record.held_in for done in record.queries}
+                self._all_held_in.clear(name)
+        found = {done.query: done for record in records[-1:] if record.held_in for done in record.queries}
         is_of_this_one = all(
             uid in found and found[uid].generation == each.query.generation for uid, each in self._queries.items()
         )
@@ -72,30 +61,46 @@ class GraphCheckpoints:
     def take_last(self, go_on: Callable[[], None], *, drained: bool = False) -> bool:
         """`take` the newest done epochs. All queries have ended; `drained`: by a drain."""
         snapshots = [done for each in self._queries.values() if (done := newest_done(each)) is not None]
-        demand_cut(self._folder, self._job, snapshots)
-        return self.take(snapshots, go_on, drained=drained)
+        self._demand_cut(snapshots)
+        return self._is_taken(snapshots, go_on, drained=drained)
 
-    def take(self, snapshots: Iterable[DoneEpoch], go_on: Callable[[], None], *, drained: bool = False) -> bool:
+    def take(self, snapshots: Iterable[DoneEpoch], go_on: Callable[[], None]) -> bool:
         """Hold each snapshot, and write the manifest. False if a query has no snapshot, if Spark has removed files of
         one meanwhile, or if another driver has put a manifest of this number: then nothing counts, and nothing stays.
+        `go_on` is called before each file, and before the manifest is written.
 
         Raises SAVEPOINT_REFUSED if the snapshots are no cut, storage errors, and what `go_on` raises.
         """
+        return self._is_taken(snapshots, go_on, self._demand_cut)
+
+    def _demand_cut(self, snapshots: Sequence[DoneEpoch]) -> None:
+        demand_cut(self._folder, self._job, snapshots)
+
+    def _is_taken(
+        self,
+        snapshots: Iterable[DoneEpoch],
+        go_on: Callable[[], None],
+        check: Callable[[Sequence[DoneEpoch]], None] = lambda _snapshots: None,
+        *,
+        drained: bool = False,
+    ) -> bool:
+        """`check`: called when all files are held."""
         name = secrets.token_hex(8)
         is_put = False
         try:
-            found = self._all_held(name, snapshots, go_on)
+            found = self._held_below(name, snapshots, go_on)
             if found:
-                demand_cut(self._folder, self._job, [done for done, _ in found])
+                check([done for done, _ in found])
                 for done, _ in found:
                     open_checkpoint_files(held_folder(self._folder, name, done.query)).sync()
+                go_on()
                 is_put = self._is_put(name, found, drained=drained)
         finally:
             if not is_put:
-                open_storage(self._folder / CHECKPOINTS / HELD_FILES).clear(name)
+                self._all_held_in.clear(name)
         return is_put
 
-    def _all_held(self, name: str, snapshots: Iterable[DoneEpoch], go_on: Callable[[], None]) -> Sequence[_Held]:
+    def _held_below(self, name: str, snapshots: Iterable[DoneEpoch], go_on: Callable[[], None]) -> Sequence[_Held]:
         """Each snapshot with the names of its held files, in the order of the program; empty if one is missing."""
         found: dict[str, _Held] = {}
         for done in snapshots:
@@ -117,12 +122,10 @@ class GraphCheckpoints:
             held_in=name,
             held={done.query: names for done, names in found},
         )
-        if (lost := self._lost_lease()) is not None:
-            raise lost
         if not self._manifests.put(record):
             return False
         self._held[record.number] = name
         gone = [self._held.pop(number, "") for number in self._manifests.remove_older()]
         for folder in filter(None, gone):
-            open_storage(self._folder / CHECKPOINTS / HELD_FILES).clear(folder)
+            self._all_held_in.clear(folder)
         return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST
@@ -23,6 +22,9 @@ _ATTEMPTS = 3
 
 
 def held_queries(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery]:
+    """Hold the files below `held`, and describe each query. Raises SAVEPOINT_REFUSED, SAVEPOINT_CUT_OFF, and storage
+    errors.
+    """
     ingest, aside = job.folder / INGEST, held / "logs"
     link_logs(ingest, aside)  # before the queries, so that all lines after their epochs are included
     queries = _held_each(job, held, copying)
@@ -34,7 +36,7 @@ def held_queries(job: RunningJob, held: Path, copying: Copying) -> list[SavedQue
 def _held_each(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery]:
     """Each query on its own; with channels, the snapshots of one checkpoint. It is begun again if files are gone."""
     if job.checkpoint is None:
-        return [_held_query(job, each, held, copying, partial(newest_done, each)) for each in job.queries]
+        return [_held_query(job, each, held, copying) for each in job.queries]
     gone: list[str] = []
     while len(gone) < _ATTEMPTS:
         try:
@@ -59,11 +61,9 @@ class _FilesGone(Exception):
     """Spark has removed files of the query's epoch before they were held."""
 
 
-def _held_query(
-    job: RunningJob, running: RunningQuery, held: Path, copying: Copying, newest: Callable[[], DoneEpoch | None]
-) -> SavedQuery:
+def _held_query(job: RunningJob, running: RunningQuery, held: Path, copying: Copying) -> SavedQuery:
     for _ in range(_ATTEMPTS):
-        done = newest()
+        done = newest_done(running)
         if done is not None:
             with suppress(_FilesGone):
                 return _held_snapshot(job, running, held, copying.go_on, done)

@@ -26,7 +26,7 @@ from tidegate.checkpoints.spark_layout import (
 )
 from tidegate.checkpoints.state_proof import StateFlaw, flaw_of, named_state, needed_at, version_of
 from tidegate.core.ledger import FINISHED_THROUGH, START, Query
-from tidegate.core.records import DoneEpoch, FinishedThrough, Start, StateFile, decode
+from tidegate.core.records import DoneEpoch, FinishedThrough, Start, StateFile
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
@@ -134,11 +134,8 @@ def write_entries(done: DoneEpoch, held: CheckpointFiles) -> None:
 def newest_done(running: RunningQuery) -> DoneEpoch | None:
     """The newest done epoch in the ledger; None if there is none, or if the ledger changes during the call."""
     ledger = open_storage(running.folder)
-    data = ledger.read(FINISHED_THROUGH)
-    if data is None:
-        return None
-    finished = decode(FinishedThrough, data, ledger.where(FINISHED_THROUGH))
-    return done_epoch(running.query, ledger, finished)
+    finished = record_in(ledger, FinishedThrough, FINISHED_THROUGH)
+    return None if finished is None else done_epoch(running.query, ledger, finished)
 
 
 def _start(ledger: Storage) -> Start | None:

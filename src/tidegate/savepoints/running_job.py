@@ -25,7 +25,7 @@ OpenTables = Callable[[SavedQuery, Path, Copying], AbstractContextManager[WriteT
 
 
 class Snapshots(Protocol):
-    """The snapshots of a checkpoint across the queries of a job, in the order in which they are taken."""
+    """The snapshots of a checkpoint across the queries of a job. A query that takes part earlier comes earlier."""
 
     def __iter__(self) -> Iterator[DoneEpoch]: ...
 

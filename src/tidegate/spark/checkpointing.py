@@ -120,8 +120,7 @@ class Checkpointing(Ticking):
 
     def _sweep(self) -> None:
         if not self._is_swept:
-            self._checkpoints.sweep()
-            self._taken = self._checkpoints.newest()
+            self._taken = self._checkpoints.sweep()
             self._is_swept = True
 
     def _say(self, what: str) -> None:

@@ -234,7 +234,7 @@ class Starting:
                 abort_checkpoint=(lambda: None) if coordinator is None else coordinator.abort,
             ),
             stop_timeout_seconds=settings.stop_timeout,
-            companions=[LeaseWatch(self.lease), *_companions(job, plan, coordinator, sources, self.lease.lost_here)],
+            companions=[LeaseWatch(self.lease), *_companions(job, plan, coordinator, sources)],
             drain=drain,
             savepoints=_savepoints(job, plan, coordinator, sources, self._reach),
             end_checkpoints=(lambda _why: None) if coordinator is None else coordinator.close,
@@ -308,11 +308,7 @@ def job_guarantees(job: DeclaredJob) -> Sequence[Guarantee]:
 
 
 def _companions(
-    job: DeclaredJob,
-    plan: JobPlan,
-    coordinator: Coordinator | None,
-    sources: JobSources,
-    lost_lease: Callable[[], TidegateError | None],
+    job: DeclaredJob, plan: JobPlan, coordinator: Coordinator | None, sources: JobSources
 ) -> list[Companion]:
     """In the order of their notification at the end. The answers to requests come last: the state of the job is then
     known, and a cancel has deleted the checkpoints.
@@ -325,7 +321,7 @@ def _companions(
         *sources.companions(),
         *(Delivery(job.name, each) for each in job.listeners),
         Advice(advice_for(job.name, job.settings, plan.queries, job.uids)),
-        *_keeping(job, plan, coordinator, sources, lost_lease),
+        *_keeping(job, plan, coordinator, sources),
         *noted,
         Historian(job.folder),
         pulse,
@@ -334,11 +330,7 @@ def _companions(
 
 
 def _keeping(
-    job: DeclaredJob,
-    plan: JobPlan,
-    coordinator: Coordinator | None,
-    sources: JobSources,
-    lost_lease: Callable[[], TidegateError | None],
+    job: DeclaredJob, plan: JobPlan, coordinator: Coordinator | None, sources: JobSources
 ) -> Iterator[Companion]:
     """The companion that retains checkpoints.
 
@@ -347,7 +339,7 @@ def _keeping(
     settings, record = job.settings, plan.record
     if coordinator is not None and all(each.folder.is_local or each.store.names_files for each in plan.queries):
         retained = settings.checkpointing_retained
-        checkpoints = GraphCheckpoints(job.folder, record, _running(plan), retained, lost_lease)
+        checkpoints = GraphCheckpoints(job.folder, record, _running(plan), retained)
         apart = max(_CHECKPOINTS_APART_SECONDS, settings.checkpointing_interval, settings.checkpointing_min_pause)
         by_copies = not job.folder.is_local
         yield Checkpointing(checkpoints, coordinator, apart, sources.keep_input, by_copies=by_copies)

@@ -90,14 +90,14 @@ PLANTED_GRAPH_BUGS: Final = (
     PlantedGraphBug(
         "a query takes part between two of its epochs",
         _COORDINATOR,
-        "            if reached is not None and reached.epoch >= self._let_in:\n",
-        "            if reached is not None:\n",
+        "        return None if reached is None or reached.epoch < self._let_in else self._done(reached)\n",
+        "        return self._done(reached)\n",
     ),
     PlantedGraphBug(
         "a query looks alone, or lets an epoch in alone",
         _COORDINATOR,
-        "        with self._lock:\n            reached = self.reached()\n",
-        "        if True:\n            reached = self.reached()\n",
+        "        with self._lock:\n            self._coordinator.look(",
+        "        if True:\n            self._coordinator.look(",
     ),
     PlantedGraphBug(
         "an input that is held is released after the own snapshot",
@@ -146,7 +146,7 @@ PLANTED_GRAPH_BUGS: Final = (
         "tidegate.savepoints.cut",
         "    if rows:\n",
         "    if False and rows:\n",
-        near=113,
+        near=901,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Threads of which one runs at a time. Another one may get its turn at each step of it."""
+"""Threads that take turns: one of them runs, and at each of its steps another one may run instead."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Turns:
             self.current.wait(None, self.stall(self._lingers))
 
     def give(self) -> bool:
-        """Let one thread go on. False if all wait for ever."""
+        """Let one thread run for some steps. False if no thread will ever run again."""
         self.now += _TURN_SECONDS
         able = [task for task in self.tasks if task.may_run(self.now)]
         if not able:

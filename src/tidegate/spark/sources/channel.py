@@ -27,7 +27,7 @@ from tidegate.sources.refusals import other_source
 from tidegate.spark.arrow_schema import arrow_schema
 from tidegate.spark.sources.python_stream import Place, StreamPositions, python_stream
 from tidegate.spark.sources.refusals import outside_a_job
-from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse, query_of
 from tidegate.spark.telling import WORD, told_by_source
 from tidegate.storages.schemes import Folder
 
@@ -86,8 +86,7 @@ class OpenedChannel(OpenedSource):
 
     def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
         begin = position_of(use.position, self._source.sink.uid, use.where)
-        reader = use.reader.split(".")[1]
-        return self._source.stream(session, use.where, begin, self._ground.restored_since(), reader)
+        return self._source.stream(session, use.where, begin, self._ground.restored_since(), query_of(use.reader))
 
     def monitor(self, name: str) -> Monitor:
         return ChannelMonitor(

@@ -19,7 +19,7 @@ from tidegate.settings.config import Settings
 from tidegate.spark.generations import begun_at
 from tidegate.spark.query_conf import epochs_kept, query_conf
 from tidegate.spark.restoring import JobRestore
-from tidegate.spark.sources.source import Ground, OpenedSource, PositionedSource
+from tidegate.spark.sources.source import Ground, OpenedSource, PositionedSource, query_of
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.until import Until
 from tidegate.storages.schemes import Folder
@@ -73,7 +73,7 @@ def oldest_positions(folder: Folder, readers: Iterable[str]) -> dict[str, Sequen
     for done in () if record is None else record.queries:
         offsets = parse_offsets(done.offsets)
         if offsets is not None and done.generation == max(generations(folder / QUERIES / done.query), default=0):
-            found.update({name: offsets.positions for name in readers if name.split(".")[1] == done.query})
+            found.update({name: offsets.positions for name in readers if query_of(name) == done.query})
     return found
 
 

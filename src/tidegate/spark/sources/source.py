@@ -69,6 +69,11 @@ class Ground:
     restored_since: Callable[[], int] = lambda: 0
 
 
+def query_of(reader: str) -> str:
+    """The uid of the query in the name of a reading."""
+    return reader.split(".")[1]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceUse:
     """The use of a source by one query.

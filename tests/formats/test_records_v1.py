@@ -122,6 +122,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "drained": False,
         "held_in": "",
         "held": {},
+        "in_flight": {},
     },
     "channel-epoch": {
         "number": 41,
@@ -195,6 +196,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "rewind": "back-to-monday",
         "renamed": {},
         "program": (),
+        "in_flight": {},
     },
 }
 TYPES: dict[str, Any] = {name: kind for kind, name in KINDS.items()}

@@ -48,10 +48,10 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
         "unit/test_background_warm_up.py::test_off_makes_none_and_neither_does_an_archive_that_is_there_or_one_of_the_users_own",
     ),
     "checkpointing.unaligned": (
-        "unit/test_settings_rules.py::test_settings_that_do_not_go_together_are_refused_at_once",
+        "integration/test_unaligned_checkpoints.py::test_a_restore_reads_the_rows_in_flight_and_is_exact",
     ),
     "checkpointing.aligned_timeout": (
-        "unit/test_settings_rules.py::test_settings_that_do_not_go_together_are_refused_at_once",
+        "integration/test_unaligned_checkpoints.py::test_a_checkpoint_that_aligns_for_too_long_overtakes_the_rows",
     ),
     "checkpointing.timeout": (
         "integration/test_settings_effects.py::test_an_epoch_that_takes_too_long_is_cancelled_and_comes_again_with_the_same_input",

@@ -12,7 +12,12 @@ from tests.support.today import today
 SEEDS, KNOWN = 80, 6000
 FIRST = today() * SEEDS % KNOWN
 FIRES = (
-    "a checkpoint is complete",
+    "complete: aligned",
+    "complete: unaligned",
+    "complete: at-least-once",
+    "a checkpoint has overtaken rows after a while",
+    "a checkpoint has rows in flight",
+    "a checkpoint repeats rows",
     "a checkpoint has ended: Canceled",
     "a checkpoint was refused: the job is ending",
     "a driver has died",

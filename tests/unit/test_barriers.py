@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.core.barriers import Barriers, GraphQuery, held_at
+from tidegate.core.barriers import Alignment, Barriers, GraphQuery, held_at
+from tidegate.core.channel_parts import LiveParts
 
 WRITER = GraphQuery("write", {}, ("numbers",))
 READER = GraphQuery("add", {"numbers-in": "numbers"}, ())
@@ -10,7 +11,7 @@ READER = GraphQuery("add", {"numbers-in": "numbers"}, ())
 
 def after_the_writer(graph: list[GraphQuery], end: dict[str, int], since: int = 0) -> Barriers:
     """The writer has taken part: its channel ends here."""
-    barriers = Barriers(graph, since)
+    barriers = Barriers(graph, live=LiveParts(since))
     barriers.take_part("write", {"numbers": end})
     return barriers
 
@@ -83,6 +84,51 @@ def test_rows_that_a_restore_has_given_up_keep_nothing_waiting() -> None:
     stands = {"numbers-in": [{"numbers.1.0": 4, "numbers.2.0": 3}]}
     assert after_the_writer([WRITER, READER], end, since=2).waits_for("add", stands) == {}
     assert after_the_writer([WRITER, READER], end, since=1).waits_for("add", stands) == {"numbers": 2}
+
+
+def test_at_least_once_a_reader_takes_part_when_it_is_past_all_barriers() -> None:
+    barriers = Barriers([WRITER, READER], Alignment.AT_LEAST_ONCE)
+    barriers.take_part("write", {"numbers": {"numbers.1.0": 6}})
+    stands = [barriers.waits_for("add", {"numbers-in": [{"numbers.1.0": at}]}) for at in (5, 6, 9)]
+    assert stands == [{"numbers": 1}, {}, {}]
+
+
+def test_unaligned_a_query_takes_part_at_once_wherever_it_stands() -> None:
+    barriers = Barriers([WRITER, READER], Alignment.UNALIGNED)
+    assert barriers.waits_for("add", {"numbers-in": [{"numbers.1.0": 1}]}) == {}
+
+
+def test_an_aligned_checkpoint_goes_on_as_an_unaligned_one() -> None:
+    barriers = Barriers([WRITER, READER])
+    barriers.take_part("write", {"numbers": {"numbers.1.0": 6}})
+    stands = {"numbers-in": [{"numbers.1.0": 1}]}
+    assert barriers.waits_for("add", stands) == {"numbers": 5}
+    barriers.overtake()
+    assert barriers.waits_for("add", stands) == {}
+    assert barriers.alignment is Alignment.UNALIGNED
+
+
+def test_at_least_once_only_readers_of_several_channels_pass_a_barrier() -> None:
+    twice = GraphQuery("twice", {"numbers-in": "numbers", "numbers-again": "numbers"}, ())
+    both = GraphQuery("both", {"numbers-in": "numbers", "words-in": "words"}, ())
+    graph = [WRITER, READER, twice, both]
+    assert Barriers(graph, Alignment.AT_LEAST_ONCE).passing("numbers") == {"both"}
+    assert Barriers(graph).passing("numbers") == set()
+
+
+def test_at_least_once_no_checkpoint_overtakes_rows() -> None:
+    barriers = Barriers([WRITER, READER], Alignment.AT_LEAST_ONCE)
+    barriers.overtake()
+    assert barriers.alignment is Alignment.AT_LEAST_ONCE
+
+
+def test_a_restore_reads_the_rows_in_flight_and_skips_what_was_written_behind_them() -> None:
+    live = LiveParts(since=2, until={"numbers.1.0": 6})
+    ends = {"numbers.1.0": 9, "numbers.2.0": 3}
+    assert live.of(ends) == {"numbers.1.0": 6, "numbers.2.0": 3}
+    assert live.unread({"numbers.1.0": 4}, ends) == 5
+    assert live.unread({"numbers.1.0": 6, "numbers.2.0": 3}, ends) == 0
+    assert LiveParts(since=2).unread({"numbers.1.0": 4}, ends) == 3
 
 
 def test_an_epoch_ends_at_the_barrier_at_the_latest() -> None:

@@ -14,9 +14,10 @@ from tests.unit.test_channel_log import ids, published, staged
 from tidegate.channels import log as channel_log
 from tidegate.channels.log import ChannelLog, rows_folder
 from tidegate.channels.sink import ChannelSink
-from tidegate.core.channel_parts import least, position_in
+from tidegate.core.channel_parts import LiveParts, least, position_in
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
+from tidegate.core.records import CheckpointRecord, DoneEpoch, encode
 from tidegate.operate.forgetting import clear_sink
 from tidegate.sinks.base import SinkPlan
 from tidegate.spark.sources.channel import ChannelMonitor, ChannelPositions, ChannelSource, OpenedChannel, position_of
@@ -85,17 +86,78 @@ def test_rows_stay_that_another_source_of_the_channel_has_not_passed(sink: Chann
 
 
 def test_rows_go_after_a_restore_also_those_that_it_gave_up(sink: ChannelSink) -> None:
-    """A retained checkpoint stands for ever where the restore has left the part of the older generation."""
+    """The reader stands for ever where the restore has left the part of the older generation."""
     published(sink.log, sink.folder, 0, 1)
     published(sink.log, sink.folder, *range(6), generation=2)
     done = {"numbers.1.0": 2, "numbers.2.0": 12}
     opened(sink)
-    told(ChannelMonitor("job.add.numbers-in", sink, 2, lambda _sources: [done]), done, done)
+    told(ChannelMonitor("job.add.numbers-in", sink, LiveParts(2), lambda _sources: []), done, done)
     published(sink.log, sink.folder, 6, generation=2)
     assert [open_journal(rows_folder(sink.folder, IDENTITY.job_id, each)).epochs() for each in (1, 2)] == [
         [],
         [4, 5, 6],
     ]
+
+
+def test_rows_in_flight_of_a_checkpoint_stay_also_while_it_is_under_way(sink: ChannelSink) -> None:
+    """The reader runs on; its snapshot stands before row 3, and the barrier behind row 5."""
+    published(sink.log, sink.folder, *range(6))
+    folder, done = sink.folder.parent.parent, {"numbers.1.0": 12}
+    monitor = told(opened(sink).monitor("job.add.numbers-in"), done)
+    sink.passed.hold({"numbers.1.0": 3})
+    told(monitor, done)
+    published(sink.log, sink.folder, 6)
+    assert rows_at(sink, 3, 6) == [3, 4, 5]
+    retain(folder, position=3, barrier=6)
+    sink.passed.release()
+    told(monitor, done)
+    published(sink.log, sink.folder, 7)
+    assert rows_at(sink, 3, 6) == [3, 4, 5]
+    retain(folder, position=12, barrier=12)
+    told(monitor, done)
+    published(sink.log, sink.folder, 8)
+    with pytest.raises(TidegateError, match="TG-CHANNEL-LOST"):
+        rows_at(sink, 3, 6)
+
+
+def test_a_restored_reader_reads_the_rows_in_flight_and_skips_those_behind_the_barrier(sink: ChannelSink) -> None:
+    published(sink.log, sink.folder, *range(3))
+    published(sink.log, sink.folder, 0, generation=2)
+    live = LiveParts(2, {"numbers.1.0": 4})
+    positions = ChannelPositions(lambda: sink.log, "", {"numbers.1.0": 3}, lambda: 1, live)
+    end = positions.after(positions.first())
+    assert end == {"numbers.1.0": 4, "numbers.2.0": 2}
+    read = [each for rows in positions.parts(positions.first(), end) for each in rows]
+    assert [(each.part, each.begin, each.rows) for each in read] == [("numbers.1.0", 3, 1), ("numbers.2.0", 0, 2)]
+
+
+def rows_at(sink: ChannelSink, begin: int, end: int) -> list[int]:
+    found = ChannelLog(sink.folder).between({"numbers.1.0": begin}, {"numbers.1.0": end}, "")
+    return [number for each in found for number in range(each.begin, each.begin + each.rows)]
+
+
+def retain(job: Folder, position: int, barrier: int) -> None:
+    """The job's only retained checkpoint: a reader stands at this row, and the writer at that one."""
+    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+    done = DoneEpoch(
+        query="add",
+        generation=1,
+        epoch=0,
+        run=1,
+        sources=("numbers-in",),
+        sinks=(),
+        offsets="\n".join(["v1", metadata, f'{{"numbers.1.0":{position}}}']).encode(),
+        commits=b"",
+    )
+    record = CheckpointRecord(
+        number=1,
+        job="job",
+        job_id=IDENTITY.job_id,
+        at="2026-01-01",
+        queries=(done,),
+        in_flight={"numbers.1.0": barrier} if barrier > position else {},
+    )
+    open_storage(job).replace("checkpoints/1/_metadata.json", encode(record))
 
 
 def test_rows_stay_of_a_part_that_a_reader_has_not_begun() -> None:

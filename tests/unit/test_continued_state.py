@@ -9,11 +9,12 @@ import pytest
 
 from tests.unit.test_state_proof import Generation
 from tidegate.checkpoints.job_layout import RESTORES
+from tidegate.core.channel_parts import LiveParts
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DECIDED, entry
 from tidegate.core.records import JobRecord, Restored, Run, Sealed, encode
 from tidegate.savepoints.continued import Continuing, open_continuation
-from tidegate.savepoints.restored import restored_since
+from tidegate.savepoints.restored import live_parts
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
@@ -60,9 +61,9 @@ def test_a_continued_generation_is_no_restore(sealed: Generation, *, late: bool)
         note(folder, NEWER, "2026-01-02")
     newest = msgspec.structs.replace(NEWER, generation=3 if late else 2)
     open_continuation(Continuing(job_folder=folder, older=OLDER, newer=newest, run=RUN))
-    assert restored_since(folder, newest) == 1
+    assert live_parts(folder, newest) == LiveParts(1)
     note(folder, newest, "2026-01-03")
-    assert restored_since(folder, newest) == newest.generation
+    assert live_parts(folder, newest) == LiveParts(newest.generation)
 
 
 def note(folder: Folder, record: JobRecord, at: str) -> None:

@@ -14,6 +14,8 @@ from tests.unit.test_channel_log import published
 from tidegate.channels import coordinator as module
 from tidegate.channels.coordinator import Coordinator, JoinedQuery
 from tidegate.channels.sink import ChannelSink
+from tidegate.core.barriers import Alignment, AlignmentRule
+from tidegate.core.channel_parts import ALL_LIVE, LiveParts
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
 from tidegate.core.records import Decided, FinishedThrough, encode
@@ -31,7 +33,7 @@ class SmallJob:
 
     folder: Folder
     timeout_seconds: float = 60.0
-    since: Callable[[], int] = lambda: 0
+    live: Callable[[], LiveParts] = lambda: ALL_LIVE
     channel: ChannelSink = field(init=False)
     coordinator: Coordinator = field(init=False)
 
@@ -41,7 +43,7 @@ class SmallJob:
             JoinedQuery(_query("by-day", "in"), self.folder / "by-day", {}, (self.channel,)),
             JoinedQuery(_query("add", "numbers-in"), self.folder / "add", {"numbers-in": self.channel}, ()),
         ]
-        self.coordinator = Coordinator("job", queries, self.timeout_seconds, self.since)
+        self.coordinator = Coordinator("job", queries, self.timeout_seconds, self.live)
 
     def write(self, epoch: int) -> None:
         """An epoch of the writer is published, and done."""
@@ -234,7 +236,7 @@ def test_rows_flow_on_after_a_checkpoint_that_was_canceled(job: SmallJob) -> Non
 def test_each_checkpoint_asks_for_the_oldest_live_generation(job: SmallJob) -> None:
     """After a restore the rows of generation 1 behind the savepoint are read no more."""
     job.write(1)
-    restored = SmallJob(job.folder, since=lambda: 2)
+    restored = SmallJob(job.folder, live=lambda: LiveParts(2))
     assert taken(restored) == {"by-day": 1, "add": 0}
 
 
@@ -262,7 +264,7 @@ def test_a_query_takes_part_in_the_order_of_time_and_not_of_the_program(job: Sma
     """The files of a snapshot are held as soon as it is taken."""
     job.lets_in("by-day", 1)
     alone = Coordinator(
-        "job", [JoinedQuery(_query(uid, "in"), job.folder / uid, {}, ()) for uid in ("by-day", "add")], 60, job.since
+        "job", [JoinedQuery(_query(uid, "in"), job.folder / uid, {}, ()) for uid in ("by-day", "add")], 60, job.live
     )
     alone.participant("by-day").let_in(1)
     with alone.checkpoint(lambda: None) as snapshots:
@@ -270,3 +272,48 @@ def test_a_query_takes_part_in_the_order_of_time_and_not_of_the_program(job: Sma
         assert next(each).query == "add"
         job.done("by-day", 1, "in", "1")
         assert next(each).query == "by-day"
+
+
+def test_unaligned_a_reader_takes_part_at_once_and_its_rows_stay_until_the_end(job: SmallJob) -> None:
+    """It is two epochs behind: the rows between its position and the barrier are in flight."""
+    job.write(1)
+    job.write(2)
+    passed = job.channel.passed
+    with job.coordinator.checkpoint(lambda: None, AlignmentRule(Alignment.UNALIGNED)) as snapshots:
+        assert {done.query: done.epoch for done in snapshots} == {"by-day": 2, "add": 0}
+        assert snapshots.alignment is Alignment.UNALIGNED
+        job.coordinator.abort()
+        assert {"numbers.1.0": 2} in passed.held, "its caller may be about to write the manifest"
+    assert passed.held == ()
+
+
+def test_unaligned_an_epoch_under_way_ends_first(job: SmallJob) -> None:
+    job.write(1)
+    job.lets_in("add", 1)
+    with job.coordinator.checkpoint(lambda: None, AlignmentRule(Alignment.UNALIGNED)) as snapshots:
+        each = iter(snapshots)
+        assert next(each).query == "by-day"
+        job.read(1, 3)
+        job.lets_in("add", 2)
+        assert next(each).epoch == 1
+
+
+def test_an_aligned_checkpoint_that_takes_too_long_overtakes_the_rows(job: SmallJob) -> None:
+    job.write(1)
+    with job.coordinator.checkpoint(lambda: None, AlignmentRule(aligned_seconds=0.3)) as snapshots:
+        each = iter(snapshots)
+        assert next(each).query == "by-day"
+        assert (snapshots.alignment, job.held_at) == (Alignment.ALIGNED, 4)
+        assert next(each).epoch == 0
+        assert snapshots.alignment is Alignment.UNALIGNED
+
+
+def test_at_least_once_a_reader_of_one_channel_is_held_and_so_is_exact(job: SmallJob) -> None:
+    job.write(1)
+    with job.coordinator.checkpoint(lambda: None, AlignmentRule(Alignment.AT_LEAST_ONCE)) as snapshots:
+        each = iter(snapshots)
+        assert next(each).query == "by-day"
+        assert job.held_at == 4
+        job.lets_in("add", 1)
+        job.read(1, 4)
+        assert next(each).epoch == 1

@@ -13,6 +13,7 @@ driver that was paused and has lost its job completes no checkpoint that is not 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,8 +22,8 @@ from threading import Condition, Lock
 
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.done_epoch import done_epoch, finished_through
-from tidegate.core.barriers import Barriers, GraphQuery
-from tidegate.core.channel_parts import ChannelPosition, position_in
+from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule, Barriers, GraphQuery
+from tidegate.core.channel_parts import ChannelPosition, LiveParts, position_in
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
 from tidegate.core.records import DoneEpoch, FinishedThrough
@@ -58,16 +59,16 @@ class Coordinator:
         job: str,
         queries: Sequence[JoinedQuery],
         timeout_seconds: float,
-        since: Callable[[], int],
+        live: Callable[[], LiveParts],
         look_seconds: float = 0.1,
     ) -> None:
         """`queries`: in the order of the program: a writer comes before its readers. `timeout_seconds`: how long a
-        checkpoint may take. `since`: returns the oldest live generation. `look_seconds`: the time between two looks at
-        the queries that have nothing to do; each look is a request where the ledger is not on a disk.
+        checkpoint may take. `live`: returns the live parts of the channels. `look_seconds`: the time between two looks
+        at the queries that have nothing to do; each look is a request where the ledger is not on a disk.
         """
         self._job = job
         self._timeout_seconds = timeout_seconds
-        self._since = since
+        self._live = live
         self.look_seconds = look_seconds
         self._graph = [each.in_graph() for each in queries]
         self._channels = [channel for each in queries for channel in each.writes]
@@ -76,6 +77,7 @@ class Coordinator:
         self._turn = Lock()
         self._barriers: Barriers | None = None
         self._snapshots: dict[str, DoneEpoch] = {}
+        self._aligned_until = math.inf
         self._over = ""
 
     @property
@@ -86,7 +88,7 @@ class Coordinator:
         return self._participants[query]
 
     @contextmanager
-    def checkpoint(self, go_on: Callable[[], None]) -> Generator[Snapshots]:
+    def checkpoint(self, go_on: Callable[[], None], alignment: AlignmentRule = ALWAYS_ALIGNED) -> Generator[Snapshots]:
         """A checkpoint, begun here. It ends with the context; what it has held flows on then.
 
         Yields each snapshot as soon as its query takes part. The caller holds the files of one snapshot before it asks
@@ -97,10 +99,12 @@ class Coordinator:
         """
         self._await_turn(go_on)
         try:
-            self._begin()
-            yield _SnapshotsTaken(self, time.monotonic() + self._timeout_seconds, go_on)
+            barriers = self._begin(alignment)
+            yield _SnapshotsTaken(self, barriers, time.monotonic() + self._timeout_seconds, go_on)
         finally:
             self._end()
+            for channel in self._channels:
+                channel.passed.release()
             self._turn.release()
 
     def abort(self) -> None:
@@ -129,12 +133,16 @@ class Coordinator:
         with self._changed:
             if self._barriers is barriers and not barriers.waits_for(query, participant.positions(done)):
                 barriers.take_part(query, participant.ends())
+                participant.keep_rows(done)
                 participant.move_gates(barriers)
                 self._snapshots[query] = done
                 self._changed.notify_all()
 
     def look_at_all(self) -> None:
         """Let each query take part that has nothing to do, and is to."""
+        with self._changed:
+            if self._barriers is not None and time.monotonic() >= self._aligned_until:
+                self._barriers.overtake()
         for participant in self._participants.values():
             participant.look()
 
@@ -167,16 +175,18 @@ class Coordinator:
         while not self._turn.acquire(timeout=self.look_seconds):
             go_on()
 
-    def _begin(self) -> None:
+    def _begin(self, alignment: AlignmentRule) -> Barriers:
         for query, participant in self._participants.items():
             if participant.reached() is None:
                 raise self._not_complete(f"a done epoch of query {query}", "none yet")
-        since = self._since()
+        barriers = Barriers(self._graph, alignment.begin, self._live())
         with self._changed:
             if self._over:
                 raise self._not_complete("a job that runs", self._over, "start it, and take it again")
             self._snapshots = {}
-            self._barriers = Barriers(self._graph, since)
+            self._barriers = barriers
+            self._aligned_until = time.monotonic() + alignment.aligned_seconds
+        return barriers
 
     def _end(self) -> None:
         with self._changed:
@@ -210,8 +220,9 @@ class Coordinator:
 class _SnapshotsTaken:
     """The snapshots of the checkpoint that is under way. A query that takes part earlier comes earlier."""
 
-    def __init__(self, coordinator: Coordinator, by: float, go_on: Callable[[], None]) -> None:
+    def __init__(self, coordinator: Coordinator, barriers: Barriers, by: float, go_on: Callable[[], None]) -> None:
         self._coordinator = coordinator
+        self._barriers = barriers
         self._by = by
         self._go_on = go_on
         self._given: set[str] = set()
@@ -222,6 +233,10 @@ class _SnapshotsTaken:
             done = self._coordinator.next_snapshot(self._given, self._by, self._go_on)
             self._given.add(done.query)
             yield done
+
+    @property
+    def alignment(self) -> Alignment:
+        return self._barriers.alignment
 
     def go_on(self) -> None:
         self._go_on()
@@ -296,11 +311,21 @@ class Participant:
         """Where the channels end that the query writes."""
         return {channel.uid: channel.log.ends for channel in self._joined.writes}
 
+    def keep_rows(self, done: DoneEpoch) -> None:
+        """The query takes part: the rows behind its positions stay while the checkpoint is under way, and the record of
+        the epoch with which each of its channels ends.
+        """
+        for channel in self._joined.writes:
+            channel.passed.hold({part: max(at - 1, 0) for part, at in channel.log.ends.items()})
+        for uid, positions in self.positions(done).items():
+            for position in positions:
+                self._joined.reads[uid].passed.hold(position)
+
     def move_gates(self, barriers: Barriers) -> None:
         """The query takes part: its readers are held at these barriers, and it is held no more."""
         for channel in self._joined.writes:
             barrier = barriers.at(channel.uid)
             if barrier is not None:
-                channel.gate.shut(barrier)
+                channel.gate.shut(barrier, barriers.passing(channel.uid))
         for channel in self._joined.reads.values():
             channel.gate.let_pass(self._joined.query.uid)

@@ -20,10 +20,10 @@ class ChannelGate:
         self._barrier: ChannelPosition | None = None
         self._passing: frozenset[str] = frozenset()
 
-    def shut(self, barrier: ChannelPosition) -> None:
-        """Hold every reader at this barrier from now on."""
+    def shut(self, barrier: ChannelPosition, passing: frozenset[str] = frozenset()) -> None:
+        """Hold every reader at this barrier from now on, except those in `passing`: the uids of their queries."""
         with self._lock:
-            self._barrier, self._passing = barrier, frozenset()
+            self._barrier, self._passing = barrier, passing
 
     def let_pass(self, reader: str) -> None:
         """A reader has taken part in the checkpoint. `reader`: the uid of the query."""

@@ -18,7 +18,7 @@ from tidegate.storages.schemes import Folder
 
 class DonePositions:
     """The ends of the newest done epochs of every reader of a channel, through whichever of its sources. Rows before
-    all of them are not needed any more.
+    all of them are not needed any more, unless a checkpoint that is under way holds them.
 
     For each reader counting begins at the start: until it has done enough epochs in this run, no row is removed.
     """
@@ -26,6 +26,7 @@ class DonePositions:
     def __init__(self) -> None:
         self._ends: dict[str, deque[ChannelPosition]] = {}
         self._sources: set[str] = set()
+        self._held: list[ChannelPosition] = []
         self._lock = Lock()
 
     @property
@@ -33,6 +34,22 @@ class DonePositions:
         """The uids of the sources through which the channel is read."""
         with self._lock:
             return frozenset(self._sources)
+
+    @property
+    def held(self) -> Sequence[ChannelPosition]:
+        """The checkpoint that is under way needs the rows behind each of these positions."""
+        with self._lock:
+            return tuple(self._held)
+
+    def hold(self, position: ChannelPosition) -> None:
+        """The checkpoint that is under way needs the rows behind this position, until `release`."""
+        with self._lock:
+            self._held.append(position)
+
+    def release(self) -> None:
+        """The checkpoint has ended. What it needs then is in its manifest."""
+        with self._lock:
+            self._held.clear()
 
     def begin(self, source: str, readers: frozenset[str], epochs: int) -> None:
         """A start opens a source. `readers`: the names of its readers. `epochs`: how many epochs of each count."""

@@ -2,18 +2,63 @@
 
 Queries are joined by channels; each channel has one writer. A query takes part in the checkpoint between two of its
 epochs: its newest done epoch is its snapshot, and the end of each channel that it writes is the channel's *barrier*.
-
-Barriers are aligned, as those of Flink's savepoints are: a reader is held at a barrier, and takes part when it stands
-at the barriers of all channels that it reads. So nothing is in a channel at the cut. A query that reads no channel
-takes part at once.
+A query that reads no channel takes part at once. A reader takes part by the alignment of the checkpoint.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
-from tidegate.core.channel_parts import ChannelPosition, unread
+from tidegate.core.channel_parts import ALL_LIVE, ChannelPosition, LiveParts
+
+
+class Alignment(Enum):
+    """When a reader takes part, and what is between its snapshot and the barriers. Flink has the same three: "aligned
+    checkpoints", "unaligned checkpoints", and barriers without alignment in the mode at-least-once.
+    """
+
+    ALIGNED = "aligned"
+    """It is held at each barrier, and takes part when it stands at all of them. Nothing is in a channel."""
+    UNALIGNED = "unaligned"
+    """It takes part at once, wherever it stands: no reader has read more than its writer has published, so it is at no
+    barrier too far. The rows from its position to each barrier are *in flight*: they are part of the checkpoint."""
+    AT_LEAST_ONCE = "at-least-once"
+    """It takes part when it is past all barriers. A reader of several channels is held nowhere: what it has read behind
+    a barrier comes again after a restore. A reader of one channel is held at its barrier, and is exact."""
+
+    def allows(self, unread: int) -> bool:
+        """True if the snapshot of a reader may have so many rows left to a barrier. Negative: it has read so many
+        behind it.
+        """
+        match self:
+            case Alignment.ALIGNED:
+                return unread == 0
+            case Alignment.UNALIGNED:
+                return unread >= 0
+            case Alignment.AT_LEAST_ONCE:
+                return unread <= 0
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentRule:
+    """The alignment of each checkpoint of a job. `aligned_seconds`: one that is aligned and not complete by then goes
+    on as an unaligned one.
+    """
+
+    begin: Alignment = Alignment.ALIGNED
+    aligned_seconds: float = math.inf
+
+    @property
+    def end(self) -> Alignment:
+        """The alignment of a checkpoint that takes as long as it may."""
+        return self.begin if math.isinf(self.aligned_seconds) else Alignment.UNALIGNED
+
+
+ALWAYS_ALIGNED = AlignmentRule()
+"""The rule of savepoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +75,26 @@ class GraphQuery:
 class Barriers:
     """The barriers of one checkpoint, as far as they are known."""
 
-    def __init__(self, graph: Sequence[GraphQuery], since: int = 0) -> None:
-        """`since`: the oldest live generation; rows of older ones are not read any more."""
+    def __init__(
+        self,
+        graph: Sequence[GraphQuery],
+        alignment: Alignment = Alignment.ALIGNED,
+        live: LiveParts = ALL_LIVE,
+    ) -> None:
+        self._alignment = alignment
         self._graph = {query.uid: query for query in graph}
-        self._since = since
+        self._live = live
         self._at: dict[str, ChannelPosition] = {}
         self._taken: set[str] = set()
+
+    @property
+    def alignment(self) -> Alignment:
+        return self._alignment
+
+    def overtake(self) -> None:
+        """An aligned checkpoint goes on as an unaligned one: what has taken part stands at its barriers."""
+        if self._alignment is Alignment.ALIGNED:
+            self._alignment = Alignment.UNALIGNED
 
     @property
     def is_complete(self) -> bool:
@@ -49,6 +108,13 @@ class Barriers:
         """The barrier of a channel; None if its writer has not taken part."""
         return self._at.get(channel)
 
+    def passing(self, channel: str) -> frozenset[str]:
+        """The readers of a channel that are not held at its barrier."""
+        if self._alignment is not Alignment.AT_LEAST_ONCE:
+            return frozenset()
+        several = (query for query in self._graph.values() if len(set(query.reads.values())) > 1)
+        return frozenset(query.uid for query in several if channel in query.reads.values())
+
     def waits_for(self, query: str, positions: Mapping[str, Sequence[ChannelPosition]]) -> Mapping[str, int | None]:
         """The channels that keep a query from taking part: how many rows it has left to the barrier, None if the
         barrier is not known yet. Empty if the query is to take part now.
@@ -56,6 +122,8 @@ class Barriers:
         `positions`: for each source, the end of the query's newest done epoch, at each place in its plan: a query that
         reads a source twice can stand at two positions.
         """
+        if self._alignment is Alignment.UNALIGNED:
+            return {}
         waits: dict[str, int | None] = {}
         for source, channel in self._graph[query].reads.items():
             barrier = self._at.get(channel)
@@ -63,8 +131,8 @@ class Barriers:
                 waits[channel] = None
                 continue
             for position in positions.get(source) or [{}]:
-                left = unread(position, barrier, self._since)
-                if left != 0:
+                left = self._live.unread(position, barrier)
+                if not self._alignment.allows(left):
                     waits[channel] = max(left, waits.get(channel) or left)
         return waits
 

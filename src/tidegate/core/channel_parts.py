@@ -1,12 +1,14 @@
 """The parts of a channel, and positions in it. There is one part for each generation of its writer.
 
 A restore gives up what the older generations have written behind the savepoint. So a job that was restored reads only
-the parts of the generations since then: *live* parts. Its position keeps the older ones, and they never move.
+the parts of the generations since then: *live* parts. A checkpoint with rows in flight keeps the older ones alive up to
+its barrier. The position of a reader keeps all older parts; those that are not live never move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tidegate.core.json_formats import Unreadable, parsed
 
@@ -46,9 +48,35 @@ def position_in(text: str, channel: str) -> ChannelPosition | None:
     return found if found and all(is_part_of(channel, part) for part in found) else None
 
 
-def live(position: ChannelPosition, since: int) -> ChannelPosition:
-    """The parts of the generations from `since` on."""
-    return {part: at for part, at in position.items() if generation_of(part) >= since}
+@dataclass(frozen=True, slots=True)
+class LiveParts:
+    """The parts that the readers of a job read. `since`: the generation that its newest restore has opened, 0 without
+    one. `until`: for each older part that has rows in flight, the row after the last one of them.
+    """
+
+    since: int = 0
+    until: ChannelPosition = field(default_factory=dict[str, int])
+
+    def of(self, position: ChannelPosition) -> ChannelPosition:
+        """What of a position is live."""
+        return {
+            part: at if generation_of(part) >= self.since else min(at, self.until[part])
+            for part, at in position.items()
+            if generation_of(part) >= self.since or part in self.until
+        }
+
+    def unread(self, position: ChannelPosition, ends: ChannelPosition) -> int:
+        """How many rows there are between a reader's position and the ends of a channel: negative if the reader is
+        ahead in a part.
+        """
+        stands = self.of(position)
+        rows = [at - stands.get(part, 0) for part, at in self.of(ends).items() if is_behind(position, part)]
+        ahead = [-at for part, at in stands.items() if at and part not in ends]
+        return min([0, *rows, *ahead]) or sum(rows)
+
+
+ALL_LIVE = LiveParts()
+"""The parts of a job that was never restored."""
 
 
 def is_behind(position: ChannelPosition, part: str) -> bool:
@@ -56,16 +84,19 @@ def is_behind(position: ChannelPosition, part: str) -> bool:
     return part in position or generation_of(part) > max(map(generation_of, position), default=-1)
 
 
-def unread(position: ChannelPosition, ends: ChannelPosition, since: int) -> int:
-    """How many rows there are between a reader's position and the ends of a channel: negative if the reader is ahead in
-    a part.
-    """
-    rows = [at - position.get(part, 0) for part, at in live(ends, since).items() if is_behind(position, part)]
-    ahead = [-at for part, at in live(position, since).items() if at and part not in ends]
-    return min([0, *rows, *ahead]) or sum(rows)
-
-
 def least(positions: Sequence[ChannelPosition]) -> ChannelPosition:
     """For each part, the number of the first row that is needed behind any of the positions."""
     parts = {part for each in positions for part in each}
     return {part: min(each.get(part, 0) for each in positions if is_behind(each, part)) for part in parts}
+
+
+def before_all(passed: ChannelPosition, held: Sequence[ChannelPosition]) -> ChannelPosition:
+    """`passed`, but in no part behind a position in `held`. A position holds nothing in a part that it has not."""
+    parts = {part for each in (passed, *held) for part in each}
+    return {part: min(each[part] for each in (passed, *held) if part in each) for part in parts}
+
+
+def in_flight(position: ChannelPosition, barrier: ChannelPosition) -> ChannelPosition:
+    """For each part in which a reader at this position has rows left before the barrier, the first of them."""
+    rows = {part: position.get(part, 0) for part in barrier if is_behind(position, part)}
+    return {part: at for part, at in rows.items() if at < barrier[part]}

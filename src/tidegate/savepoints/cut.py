@@ -1,8 +1,8 @@
-"""Checks that the snapshots of a job's queries are one consistent cut: no row is in a channel, and none is read twice.
+"""Checks that the snapshots of a job's queries are one consistent cut: every row of a channel is in it exactly once.
 
-For each channel the position of every reader must be where the saved epoch of its writer ends. So it is for the
-snapshots of a checkpoint with aligned barriers, and after a stop that followed the graph. The rows of a channel are in
-no savepoint.
+For each channel the position of every reader is compared with the end of the saved epoch of its writer, by the records
+of the channel. With aligned barriers and after a stop that followed the graph they are equal. With unaligned barriers
+the rows between them are in flight, and belong to the cut. At-least-once a reader may be ahead.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.checkpoints.job_layout import CHANNELS
-from tidegate.core.channel_parts import ChannelPosition, position_in, unread
+from tidegate.core.barriers import Alignment
+from tidegate.core.channel_parts import ALL_LIVE, ChannelPosition, in_flight, position_in
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import ChannelEpoch, DoneEpoch, JobRecord
 from tidegate.core.spark_log import positions_of
-from tidegate.savepoints.restored import restored_since
+from tidegate.savepoints.restored import live_parts
 from tidegate.storages.opening import open_storage
 from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
@@ -24,28 +25,39 @@ EPOCHS = "epochs"
 """The folder of a channel's records."""
 
 
-def demand_cut(job_folder: Folder, job: JobRecord, queries: Sequence[DoneEpoch]) -> None:
-    """Raise SAVEPOINT_REFUSED if these epochs of the queries are no cut across the job's channels."""
+def demand_cut(
+    job_folder: Folder, job: JobRecord, queries: Sequence[DoneEpoch], alignment: Alignment = Alignment.ALIGNED
+) -> ChannelPosition:
+    """Raise SAVEPOINT_REFUSED if these epochs of the queries are no cut across the job's channels.
+
+    Returns what is in flight: for each part of a channel that has rows behind the position of a reader, the end of the
+    rows that belong to the cut.
+    """
     channels = open_storage(job_folder / CHANNELS)
     names = channels.folders("")
-    since = restored_since(job_folder, job) if names else 0
+    live = live_parts(job_folder, job) if names else ALL_LIVE
+    flying: dict[str, int] = {}
     for channel in names:
         ends = _ends(channels.below(f"{channel}/{EPOCHS}"), queries)
         for query in queries:
             for _, text in positions_of(query.sources, query.offsets):
                 position = None if text is None else position_in(text, channel)
                 if position is not None:
-                    _compare(job, channel, query.query, position, ends, since)
+                    barrier = live.of(_demanded(job, channel, ends))
+                    _compare(job, channel, query.query, live.unread(position, barrier), alignment)
+                    flying.update({part: barrier[part] for part in in_flight(position, barrier)})
+    return flying
 
 
-def _compare(
-    job: JobRecord, channel: str, query: str, position: ChannelPosition, ends: ChannelPosition | None, since: int
-) -> None:
+def _demanded(job: JobRecord, channel: str, ends: ChannelPosition | None) -> ChannelPosition:
     if ends is None:
         raise _no_cut(job, f"the rows of channel {channel} up to the saved epoch of its writer", "newer ones")
-    rows = unread(position, ends, since)
-    if rows:
-        found = f"rows that it has not read: {rows}" if rows > 0 else f"rows that it has read behind it: {-rows}"
+    return ends
+
+
+def _compare(job: JobRecord, channel: str, query: str, unread: int, alignment: Alignment) -> None:
+    if not alignment.allows(unread):
+        found = f"rows that it has not read: {unread}" if unread > 0 else f"rows that it has read behind it: {-unread}"
         raise _no_cut(job, f"query {query} to have read channel {channel} to the saved epoch of its writer", found)
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from tidegate.core.errors import Code, TidegateError
@@ -44,7 +44,8 @@ CLAIM = ".claim"
 class Savepoint:
     """A savepoint's folder and its manifest. Its other files were not checked. `digest`: of the manifest, the identity
     of a savepoint and all its copies. `origin`: the retained checkpoint from which it was assembled, for one restore.
-    `place`: the folder on another storage; `folder` has a copy of it, if any.
+    `place`: the folder on another storage; `folder` has a copy of it, if any. `in_flight`, of a retained checkpoint:
+    for each part of a channel of the job, the row after the last one that belongs to the checkpoint.
     """
 
     folder: Path
@@ -52,6 +53,7 @@ class Savepoint:
     digest: str
     origin: Path | Folder | None = None
     place: Folder | None = None
+    in_flight: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def found_at(self) -> Path | Folder:

@@ -18,9 +18,12 @@ from typing import TypeAlias
 
 from tidegate.checkpoints.job_layout import CHECKPOINTS, HELD_FILES, held_folder
 from tidegate.checkpoints.manifests import Manifests
+from tidegate.core.barriers import Alignment
+from tidegate.core.channel_parts import ChannelPosition
 from tidegate.core.records import CheckpointRecord, DoneEpoch, JobRecord
 from tidegate.savepoints.cut import demand_cut
 from tidegate.savepoints.hold import RunningQuery, hold_files, newest_done
+from tidegate.savepoints.running_job import Snapshots
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -58,43 +61,42 @@ class GraphCheckpoints:
         )
         return {uid: done.epoch for uid, done in found.items()} if is_of_this_one else {}
 
-    def take_last(self, go_on: Callable[[], None], *, drained: bool = False) -> bool:
+    def take_last(self, alignment: Alignment, go_on: Callable[[], None], *, drained: bool = False) -> bool:
         """`take` the newest done epochs. All queries have ended; `drained`: by a drain."""
         snapshots = [done for each in self._queries.values() if (done := newest_done(each)) is not None]
-        self._demand_cut(snapshots)
-        return self._is_taken(snapshots, go_on, drained=drained)
+        flying = demand_cut(self._folder, self._job, snapshots, alignment)  # before any file is copied
+        return self._is_taken(snapshots, go_on, lambda _snapshots: flying, drained=drained)
 
-    def take(self, snapshots: Iterable[DoneEpoch], go_on: Callable[[], None]) -> bool:
+    def take(self, snapshots: Snapshots, go_on: Callable[[], None]) -> bool:
         """Hold each snapshot, and write the manifest. False if a query has no snapshot, if Spark has removed files of
         one meanwhile, or if another driver has put a manifest of this number: then nothing counts, and nothing stays.
         `go_on` is called before each file, and before the manifest is written.
 
         Raises SAVEPOINT_REFUSED if the snapshots are no cut, storage errors, and what `go_on` raises.
         """
-        return self._is_taken(snapshots, go_on, self._demand_cut)
-
-    def _demand_cut(self, snapshots: Sequence[DoneEpoch]) -> None:
-        demand_cut(self._folder, self._job, snapshots)
+        return self._is_taken(
+            snapshots, go_on, lambda found: demand_cut(self._folder, self._job, found, snapshots.alignment)
+        )
 
     def _is_taken(
         self,
         snapshots: Iterable[DoneEpoch],
         go_on: Callable[[], None],
-        check: Callable[[Sequence[DoneEpoch]], None] = lambda _snapshots: None,
+        in_flight: Callable[[Sequence[DoneEpoch]], ChannelPosition],
         *,
         drained: bool = False,
     ) -> bool:
-        """`check`: called when all files are held."""
+        """`in_flight`: called when all files are held; `demand_cut`."""
         name = secrets.token_hex(8)
         is_put = False
         try:
             found = self._held_below(name, snapshots, go_on)
             if found:
-                check([done for done, _ in found])
+                flying = in_flight([done for done, _ in found])
                 for done, _ in found:
                     open_checkpoint_files(held_folder(self._folder, name, done.query)).sync()
                 go_on()
-                is_put = self._is_put(name, found, drained=drained)
+                is_put = self._is_put(name, found, flying, drained=drained)
         finally:
             if not is_put:
                 self._all_held_in.clear(name)
@@ -111,7 +113,7 @@ class GraphCheckpoints:
             found[done.query] = done, tuple(sorted(names))
         return [] if len(found) < len(self._queries) else [found[uid] for uid in self._queries]
 
-    def _is_put(self, name: str, found: Sequence[_Held], *, drained: bool) -> bool:
+    def _is_put(self, name: str, found: Sequence[_Held], flying: ChannelPosition, *, drained: bool) -> bool:
         record = CheckpointRecord(
             number=self._manifests.next_number(),
             job=self._job.name,
@@ -121,6 +123,7 @@ class GraphCheckpoints:
             drained=drained,
             held_in=name,
             held={done.query: names for done, names in found},
+            in_flight=dict(flying),
         )
         if not self._manifests.put(record):
             return False

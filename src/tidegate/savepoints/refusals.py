@@ -51,6 +51,17 @@ def of_channels(where: str) -> TidegateError:
     )
 
 
+def of_rows_in_flight(where: str) -> TidegateError:
+    """A checkpoint with rows in flight, for another job than its own."""
+    return TidegateError(
+        Code.SAVEPOINT_REFUSED,
+        expected="a savepoint, or a checkpoint of the job itself",
+        found="an unaligned checkpoint of another job or folder: the channels there have its rows in flight",
+        where=where,
+        next_step="restore it in its own job and folder, take a savepoint there, and restore that here",
+    )
+
+
 def not_at_its_end(expected: str, found: str, where: str, next_step: str = "") -> TidegateError:
     """A job that has ended in a way that allows no savepoint of its end. `next_step`: empty for a start of the job."""
     finish = "start the job, which finishes the decided epochs; then repeat the request with the same id"

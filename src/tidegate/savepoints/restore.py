@@ -181,6 +181,7 @@ def commit(restoring: Restoring) -> None:
         rewind=restoring.rewind,
         renamed=dict(restoring.renamed),
         program=restoring.program,
+        in_flight=dict(restoring.savepoint.in_flight),
     )
     prepared = [query.uid for query in restoring.queries]
     switch(restoring.job_folder, restored, restoring.older, restoring.record, prepared, restoring.reach)

@@ -10,6 +10,7 @@ from tidegate.checkpoints.job_layout import QUERIES, RESTORES, generation_folder
 from tidegate.checkpoints.spark_layout import (
     entry_numbers,
 )
+from tidegate.core.channel_parts import ALL_LIVE, LiveParts
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, entry
 from tidegate.core.records import (
@@ -72,18 +73,20 @@ def all_restored(job_folder: Folder, record: JobRecord) -> list[Restored]:
     return [each for each in found if each is not None]
 
 
-def restored_since(job_folder: Folder, record: JobRecord) -> int:
-    """The generation that the job's newest restore has opened; 0 if it was never restored. A generation that continues
-    a sealed one (`savepoints.continued`) has the same record, and is no restore.
+def live_parts(job_folder: Folder, record: JobRecord) -> LiveParts:
+    """The parts of channels that the readers of a job read: those since its newest restore, and the rows in flight of
+    the checkpoint that was restored. A generation that continues a sealed one (`savepoints.continued`) has the same
+    record, and is no restore.
     """
     newest = read_restored(job_folder, record)
     if newest is None:
-        return 0
-    return min(
+        return ALL_LIVE
+    since = min(
         each.generation
         for each in all_restored(job_folder, record)
         if msgspec.structs.replace(each, generation=record.generation) == newest
     )
+    return LiveParts(since, newest.in_flight)
 
 
 def _restored_as(job_folder: Folder, job_id: str, generation: int) -> Restored | None:

@@ -46,7 +46,7 @@ from tidegate.disk.walking import files_below
 from tidegate.savepoints.folder import Savepoint, check_names
 from tidegate.savepoints.hold import bring_files, copy_files, write_entries
 from tidegate.savepoints.query import saved_query
-from tidegate.savepoints.refusals import of_channels
+from tidegate.savepoints.refusals import of_channels, of_rows_in_flight
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.leases import driver_or_engine_lives
@@ -101,6 +101,8 @@ def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folde
         raise of_channels(f"job {record.job}, {folder}")
     if of_job != _behind_links(job_folder) and driver_or_engine_lives(of_job):
         raise _runs(of_job, record.job)
+    if of_job != _behind_links(job_folder) and record.in_flight:
+        raise of_rows_in_flight(f"job {record.job}, {folder}")
     generation = max((done.generation for done in record.queries), default=1)
     with Trust().over(into, "restore a retained checkpoint"):
         manifest = _manifest(folder)
@@ -124,6 +126,7 @@ def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folde
         ),
         digest_of(manifest),
         origin=folder.local() if folder.is_local else folder,
+        in_flight=record.in_flight,
     )
 
 

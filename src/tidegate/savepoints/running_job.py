@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from tidegate.core.barriers import Alignment
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import DoneEpoch, JobRecord, SavedQuery
 from tidegate.savepoints.copying import Copying
@@ -29,6 +30,11 @@ class Snapshots(Protocol):
 
     def __iter__(self) -> Iterator[DoneEpoch]: ...
 
+    @property
+    def alignment(self) -> Alignment:
+        """How they stand to the barriers. It may change until the last one is taken."""
+        ...
+
     def go_on(self) -> None:
         """To be called regularly while the files of a snapshot are held: the other queries take part meanwhile. May
         raise.
@@ -37,8 +43,8 @@ class Snapshots(Protocol):
 
 
 Checkpoint = Callable[[Callable[[], None]], AbstractContextManager[Snapshots]]
-"""Begins a checkpoint across the queries of a job, and ends it with the context. It is given a function to call while
-it waits, which may raise.
+"""Begins an aligned checkpoint across the queries of a job, and ends it with the context. It is given a function to
+call while it waits, which may raise.
 """
 
 

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from tidegate.channels.coordinator import Coordinator
+from tidegate.core.barriers import Alignment, AlignmentRule
 from tidegate.core.errors import Code, TidegateError
 from tidegate.operate.beat import JobState
 from tidegate.savepoints.graph_checkpoints import GraphCheckpoints
@@ -35,6 +36,7 @@ class Checkpointing(Ticking):
         self,
         checkpoints: GraphCheckpoints,
         coordinator: Coordinator,
+        alignment: AlignmentRule,
         interval_seconds: float,
         keep_input: Callable[[], AbstractContextManager[None]],
         *,
@@ -46,6 +48,7 @@ class Checkpointing(Ticking):
         super().__init__("checkpoint across its queries", min(_TICK_SECONDS, interval_seconds))
         self._checkpoints = checkpoints
         self._coordinator = coordinator
+        self._alignment = alignment
         self._interval_seconds = interval_seconds
         self._keep_input = keep_input
         self._rest_per_second = _REST_PER_SECOND if by_copies else 0.0
@@ -87,7 +90,7 @@ class Checkpointing(Ticking):
         """
         with self._taking:
             self._sweep()
-            if self._checkpoints.take_last(self._refuse_without_lease, drained=True):
+            if self._checkpoints.take_last(Alignment.ALIGNED, self._refuse_without_lease, drained=True):
                 self._taken = self._finished()
 
     def last(self, error: BaseException | None) -> None:
@@ -102,7 +105,7 @@ class Checkpointing(Ticking):
             with self._taking:
                 self._sweep()
                 if self._finished() != self._taken:
-                    self._checkpoints.take_last(self._refuse_without_lease)
+                    self._checkpoints.take_last(self._alignment.end, self._refuse_without_lease)
         except TidegateError as refused:
             if refused.catalogue_entry is not Code.SAVEPOINT_REFUSED:
                 raise
@@ -111,7 +114,7 @@ class Checkpointing(Ticking):
         self._sweep()
         if finished == self._taken:
             return
-        with self._keep_input(), self._coordinator.checkpoint(self._refuse_at_the_end) as snapshots:
+        with self._keep_input(), self._coordinator.checkpoint(self._refuse_at_the_end, self._alignment) as snapshots:
             is_taken = self._checkpoints.take(snapshots, snapshots.go_on)
         if is_taken:
             self._taken, self._said = finished, ""

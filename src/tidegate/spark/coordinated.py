@@ -7,8 +7,11 @@ from functools import partial
 
 from tidegate.channels.coordinator import Coordinator, JoinedQuery
 from tidegate.channels.sink import ChannelSink
+from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule
+from tidegate.core.levels import Level
 from tidegate.operate.rhythm import rhythm_of
-from tidegate.savepoints.restored import restored_since
+from tidegate.savepoints.restored import live_parts
+from tidegate.settings.config import Settings
 from tidegate.spark.job_plan import DeclaredJob, JobPlan
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.sources.channel import ChannelSource
@@ -24,11 +27,22 @@ def coordinated(job: DeclaredJob, plan: JobPlan) -> tuple[JobPlan, Coordinator |
         job.name,
         [_joined(job, each) for each in plan.queries],
         job.settings.checkpointing_timeout,
-        partial(restored_since, job.folder, plan.record),
+        partial(live_parts, job.folder, plan.record),
         rhythm_of(job.folder).request,
     )
     queries = (replace(each, lets_in=coordinator.participant(each.query.uid).let_in) for each in plan.queries)
     return replace(plan, queries=tuple(queries)), coordinator
+
+
+def alignment_of(settings: Settings) -> AlignmentRule:
+    """The alignment of a job's checkpoints. That of its savepoints is always `ALWAYS_ALIGNED`, as in Flink."""
+    if settings.checkpointing_mode is Level.AT_LEAST_ONCE:
+        return AlignmentRule(Alignment.AT_LEAST_ONCE)
+    if not settings.checkpointing_unaligned:
+        return ALWAYS_ALIGNED
+    if settings.checkpointing_aligned_timeout > 0:
+        return AlignmentRule(Alignment.ALIGNED, settings.checkpointing_aligned_timeout)
+    return AlignmentRule(Alignment.UNALIGNED)
 
 
 def _joined(job: DeclaredJob, plan: QueryPlan) -> JoinedQuery:

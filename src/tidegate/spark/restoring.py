@@ -27,6 +27,7 @@ from tidegate.savepoints.folder import (
 )
 from tidegate.savepoints.fresh import highest_generation
 from tidegate.savepoints.ingest_join import JoinedLog, SavedLog
+from tidegate.savepoints.refusals import of_rows_in_flight
 from tidegate.savepoints.restored import all_restored, read_restored
 from tidegate.savepoints.restoring import Restore, Scope
 from tidegate.savepoints.retained import as_savepoint, by_flinks_name, retained_in
@@ -63,6 +64,8 @@ def open_restore(
         )
         return None
     savepoint = _opened(folder, job_folder, stack, opens)
+    if savepoint.in_flight and (found is None or found.job_id != savepoint.record.job_id):
+        raise of_rows_in_flight(str(folder))
     return JobRestore(wish, savepoint, job_folder, found, _target(wish, savepoint, job, job_folder, found))
 
 

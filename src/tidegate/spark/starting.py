@@ -47,7 +47,7 @@ from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
 from tidegate.spark.continuing import leave_sealed
-from tidegate.spark.coordinated import coordinated
+from tidegate.spark.coordinated import alignment_of, coordinated
 from tidegate.spark.draining import drain_of
 from tidegate.spark.fresh import above_evidence, fresh_target
 from tidegate.spark.fresh import carry_out as open_fresh
@@ -342,7 +342,8 @@ def _keeping(
         checkpoints = GraphCheckpoints(job.folder, record, _running(plan), retained)
         apart = max(_CHECKPOINTS_APART_SECONDS, settings.checkpointing_interval, settings.checkpointing_min_pause)
         by_copies = not job.folder.is_local
-        yield Checkpointing(checkpoints, coordinator, apart, sources.keep_input, by_copies=by_copies)
+        alignment = alignment_of(settings)
+        yield Checkpointing(checkpoints, coordinator, alignment, apart, sources.keep_input, by_copies=by_copies)
     elif coordinator is None and settings.checkpointing_mode is not Level.AT_MOST_ONCE:
         queries = [QueryFolder(each.query, each.folder) for each in plan.queries]
         retained = settings.checkpointing_retained

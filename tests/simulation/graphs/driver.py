@@ -13,11 +13,20 @@ from tests.simulation.graphs.turns import Turns
 from tidegate.channels.coordinator import Coordinator, JoinedQuery
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import CHANNELS
+from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule
+from tidegate.core.channel_parts import ALL_LIVE
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import DoneEpoch
 from tidegate.savepoints.running_job import CheckpointAborted
 
 _PATIENT_SECONDS: Final = 1e9
+RULES: Final = (
+    ALWAYS_ALIGNED,
+    ALWAYS_ALIGNED,
+    AlignmentRule(Alignment.UNALIGNED),
+    AlignmentRule(aligned_seconds=1.0),
+    AlignmentRule(Alignment.AT_LEAST_ONCE),
+)
 
 
 class Canceled(Exception):
@@ -32,7 +41,7 @@ class Surroundings(Protocol):
     is_healed: bool
 
     def around(self, sinks: Mapping[str, ChannelSink], fails: Callable[[], bool]) -> Around: ...
-    def judge(self, driver: Driver, snapshots: Mapping[str, DoneEpoch]) -> None: ...
+    def judge(self, driver: Driver, snapshots: Mapping[str, DoneEpoch], alignment: Alignment) -> None: ...
     def counts(self, what: str) -> None: ...
     def is_newest(self, driver: Driver) -> bool: ...
 
@@ -85,7 +94,7 @@ class Driver:
         for sink in sinks.values():
             _ = sink.log
         runs = [(node, self._again(node, sinks)) for node in nodes]
-        self.coordinator = Coordinator("job", [_joined(node, sinks) for node in nodes], self._timeout, since=lambda: 0)
+        self.coordinator = Coordinator("job", [_joined(node, sinks) for node in nodes], self._timeout, lambda: ALL_LIVE)
         for node, run in runs:
             self._turns.spawn(self, partial(self._keep_running, node, sinks, run))
         self._take_checkpoints()
@@ -153,18 +162,22 @@ class Driver:
                 raise Canceled
 
         snapshots: dict[str, DoneEpoch] = {}
+        rule = self._rng.choice(RULES)
         try:
-            with self._coordinator().checkpoint(go_on) as taken:
+            with self._coordinator().checkpoint(go_on, rule) as taken:
                 for done in taken:
                     snapshots[done.query] = done
                     self._turns.wait(None, self._rng.uniform(0, 0.1))
+                alignment = taken.alignment
         except (Canceled, CheckpointAborted) as error:
             self._world.counts(f"a checkpoint has ended: {type(error).__name__}")
         except TidegateError as error:
             self._world.counts(f"a checkpoint was refused: {_why(error)}")
         else:
             self.has_completed = True
-            self._world.judge(self, snapshots)
+            if alignment is not rule.begin:
+                self._world.counts("a checkpoint has overtaken rows after a while")
+            self._world.judge(self, snapshots, alignment)
         self.is_taking = False
 
     def _coordinator(self) -> Coordinator:

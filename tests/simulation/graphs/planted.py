@@ -77,7 +77,7 @@ PLANTED_GRAPH_BUGS: Final = (
     PlantedGraphBug(
         "a reader asks for the end of the channel first, and for the gate second",
         "tidegate.spark.sources.channel",
-        "        ends = self._bounded(live(self._log().ends if self._last is None else self._last, self._since))\n",
+        "        ends = self._bounded(self._live.of(self._log().ends if self._last is None else self._last))\n",
         "        far = self._bounded({f'{self._where.split(chr(45))[1]}.1.0': 1 << 30})\n"
         "        ends = {part: min(at, far.get(part, 0)) for part, at in self._log().ends.items()}\n",
     ),
@@ -142,11 +142,35 @@ PLANTED_GRAPH_BUGS: Final = (
         "            for channel in self._channels if complete else []:\n",
     ),
     PlantedGraphBug(
+        "unaligned, the rows that each reader has left belong to the checkpoint",
+        "tidegate.savepoints.cut",
+        "for part in in_flight(position, barrier)})\n",
+        "for part in in_flight(position, barrier) if query is queries[-1]})\n",
+    ),
+    PlantedGraphBug(
+        "unaligned, what is in flight ends with the snapshot of the writer",
+        "tidegate.savepoints.cut",
+        "    return not at or (record.generation, record.epoch) <= at[0]\n",
+        "    return True\n",
+    ),
+    PlantedGraphBug(
+        "at-least-once, a reader takes part when it is past all barriers",
+        "tidegate.core.barriers",
+        "                if not self._alignment.allows(left):\n",
+        "                if self._alignment is Alignment.ALIGNED and left:\n",
+    ),
+    PlantedGraphBug(
+        "at-least-once, a reader of one channel is held at its barrier",
+        "tidegate.core.barriers",
+        "if len(set(query.reads.values())) > 1)\n",
+        "if len(set(query.reads.values())) > 0)\n",
+    ),
+    PlantedGraphBug(
         "the cut is compared with the records",
         "tidegate.savepoints.cut",
-        "    if rows:\n",
-        "    if False and rows:\n",
-        near=901,
+        "    if not alignment.allows(unread):\n",
+        "    if False and not alignment.allows(unread):\n",
+        near=100,
     ),
 )
 

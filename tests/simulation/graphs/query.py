@@ -176,7 +176,7 @@ class RunOfQuery:
             turns.linger()
             return sink.gate.bounded(self.node.uid, end)
 
-        return ChannelPositions(log, source, sink.log.begin(1), lambda: 1, 0, bounded)
+        return ChannelPositions(log, source, sink.log.begin(1), lambda: 1, bounded=bounded)
 
     # --- the port -------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections import Counter
@@ -13,7 +14,7 @@ from unittest import mock
 
 from tests.simulation.graphs import graph
 from tests.simulation.graphs.driver import Driver
-from tests.simulation.graphs.graph import Flow
+from tests.simulation.graphs.graph import Flow, Node
 from tests.simulation.graphs.query import JOB, JOB_ID, Around, folder_of
 from tests.simulation.graphs.rows import Rows, State, wrong
 from tests.simulation.graphs.turns import TurnCondition, TurnLock, Turns
@@ -21,10 +22,14 @@ from tests.simulation.openers_memory import in_memory
 from tests.simulation.seeds import main_of
 from tidegate.channels import coordinator, log
 from tidegate.channels.sink import ChannelSink
+from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.core.barriers import Alignment
+from tidegate.core.channel_parts import ChannelPosition, in_flight, is_part_of
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DONE, FINISHED_THROUGH, entry
 from tidegate.core.records import Done, DoneEpoch, FinishedThrough, JobRecord, decode, encode
+from tidegate.core.spark_log import positions_of
 from tidegate.savepoints.cut import demand_cut
 from tidegate.testing.memory_storage import Memory, MemoryStorage
 
@@ -140,22 +145,40 @@ class World:
 
     # --- what must hold -------------------------------------------------------------------------------------
 
-    def judge(self, driver: Driver, snapshots: Mapping[str, DoneEpoch]) -> None:
-        """All queries have taken part. Compare the records, as a savepoint does, and the values of the rows."""
-        refused = ""
+    def judge(self, driver: Driver, snapshots: Mapping[str, DoneEpoch], alignment: Alignment) -> None:
+        """All queries have taken part. Compare the records, as a checkpoint does, and the values of the rows."""
+        refused, flying = "", dict[tuple[str, int], Rows]()
         try:
-            demand_cut(JOB, RECORD, list(snapshots.values()))
+            ends = demand_cut(JOB, RECORD, list(snapshots.values()), alignment)
+            flying = {key: rows for node in self.nodes for key, rows in self._flying(node, snapshots[node.uid], ends)}
         except TidegateError as error:
             refused = f"{error.expected}: {error.found}"
-        troubles = wrong(self.nodes, {uid: self._state(uid, done.epoch) for uid, done in snapshots.items()})
+        states = {uid: self._state(uid, done.epoch) for uid, done in snapshots.items()}
+        troubles = wrong(self.nodes, states, alignment, flying)
         if troubles and not refused:
-            self._troubles.append(f"a checkpoint is no cut: {troubles[0]}")
+            self._troubles.append(f"a checkpoint is no cut ({alignment.value}): {troubles[0]}")
         elif refused and not troubles:
-            self._troubles.append(f"a cut was refused: {refused}")
+            self._troubles.append(f"a cut was refused ({alignment.value}): {refused}")
         elif refused and self.is_newest(driver):
-            self._troubles.append(f"the driver of the job has made no cut: {refused}")
+            self._troubles.append(f"the driver of the job has made no cut ({alignment.value}): {refused}")
         else:
-            self.figures["a checkpoint was refused: no cut" if refused else "a checkpoint is complete"] += 1
+            self.figures["a checkpoint was refused: no cut" if refused else f"complete: {alignment.value}"] += 1
+            self.figures["a checkpoint has rows in flight"] += any(flying.values())
+            self.figures["a checkpoint repeats rows"] += bool(wrong(self.nodes, states, in_flight=flying))
+
+    def _flying(self, node: Node, done: DoneEpoch, ends: ChannelPosition) -> Iterator[tuple[tuple[str, int], Rows]]:
+        """What a checkpoint has in flight for each place of a query."""
+        for place, (source, text) in enumerate(positions_of(done.sources, done.offsets)):
+            channel = node.reads.get(source)
+            if channel is not None and text is not None:
+                barrier = {part: at for part, at in ends.items() if is_part_of(channel, part)}
+                begin = in_flight(json.loads(text), barrier)
+                end = {part: barrier[part] for part in begin}
+                found = log.ChannelLog(JOB / CHANNELS / channel).between(begin, end, "")
+                yield (
+                    (node.uid, place),
+                    [row for each in found for row in self._rows[each.journal.name][each.skip :][: each.rows]],
+                )
 
     def _comes_to_rest(self) -> Iterator[str]:
         """Nothing strikes any more. A checkpoint completes under load, another one is aborted, and all rows flow on."""

@@ -76,6 +76,8 @@ class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
     `queries` are in the order of the program; one without a done epoch is left out. After `drained` no job resumes from
     it: its watermarks are at the end of time. `held_in`, in a job with channels: the checkpoint is one cut across
     them, and holds its files in *checkpoints/held/<held_in>/<query>*; `held`: their names, by the uid of the query.
+    `in_flight`, of unaligned barriers: for each part of a channel that has rows behind the snapshot of a reader, the
+    row after the last one that belongs to the checkpoint.
     """
 
     number: int
@@ -86,6 +88,7 @@ class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
     drained: bool = False
     held_in: str = ""
     held: dict[str, tuple[str, ...]] = {}
+    in_flight: dict[str, int] = {}
 
 
 class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -143,7 +143,7 @@ class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `savepoint` is the folder and `digest` that of its manifest. `epochs`: by query, the epoch after which it resumes.
     `left_behind`: uids of the job's older generations that no query resumes. `rewind`: the id under which the job was
     allowed to go back behind visible rows. `program`: the queries shown when the rewind was accepted. `renamed`: by uid
-    in the savepoint, the new uid.
+    in the savepoint, the new uid. `in_flight`: that of the checkpoint; its readers read these rows first.
     """
 
     job_id: str
@@ -156,3 +156,4 @@ class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rewind: str = ""
     renamed: dict[str, str] = {}
     program: tuple[str, ...] = ()
+    in_flight: dict[str, int] = {}

@@ -17,7 +17,16 @@ from tidegate.channels.reading import ChannelRowsOfTask, shared_by_tasks
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.manifests import read_retained
-from tidegate.core.channel_parts import ChannelPosition, is_behind, least, live, position_in, unread
+from tidegate.core.channel_parts import (
+    ALL_LIVE,
+    ChannelPosition,
+    LiveParts,
+    before_all,
+    in_flight,
+    is_behind,
+    is_part_of,
+    position_in,
+)
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import parsed
 from tidegate.core.levels import Level
@@ -43,24 +52,27 @@ class ChannelSource(PositionedSource):
         self.schema = schema
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
-        return self.stream(session, where, None, 0)
+        return self.stream(session, where, None)
 
     def opened(self, ground: Ground) -> OpenedSource:
         return OpenedChannel(self, ground)
 
     def stream(
-        self, session: SparkSession, where: str, begin: ChannelPosition | None, since: int, reader: str = ""
+        self,
+        session: SparkSession,
+        where: str,
+        begin: ChannelPosition | None,
+        live: LiveParts = ALL_LIVE,
+        reader: str = "",
     ) -> DataFrame:
-        """The rows from a position on, of the generations from `since` on. None: outside of a query. `reader`: the
-        uid of the query.
-        """
+        """The rows of the live parts from a position on. None: outside of a query. `reader`: the uid of the query."""
         context = session.sparkContext
 
         def cores() -> int:
             return context.defaultParallelism  # asked for each epoch: executors come and go
 
         bounded = partial(self.sink.gate.bounded, reader)
-        positions = partial(ChannelPositions, lambda: self.sink.log, where, begin, cores, since, bounded)
+        positions = partial(ChannelPositions, lambda: self.sink.log, where, begin, cores, live, bounded)
         rows = ChannelRowsOfTask(self.sink.folder, arrow_schema(self.schema), where)
         return python_stream(session, "tidegate-channel", self.schema, positions, _Told(rows, WORD))
 
@@ -78,7 +90,7 @@ class OpenedChannel(OpenedSource):
 
     def compare(self, where: str, reached: str) -> None:
         """What a checkpoint has read of the live parts of a channel must be in the channel."""
-        position = live(position_of(reached, self._source.sink.uid, where), self._ground.restored_since())
+        position = self._ground.live().of(position_of(reached, self._source.sink.uid, where))
         read = {part: at for part, at in position.items() if at}
         back = goes_back(read, self._source.sink.log.ends)
         if back:
@@ -86,14 +98,14 @@ class OpenedChannel(OpenedSource):
 
     def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
         begin = position_of(use.position, self._source.sink.uid, use.where)
-        return self._source.stream(session, use.where, begin, self._ground.restored_since(), query_of(use.reader))
+        return self._source.stream(session, use.where, begin, self._ground.live(), query_of(use.reader))
 
     def monitor(self, name: str) -> Monitor:
         return ChannelMonitor(
             name,
             self._source.sink,
-            self._ground.restored_since(),
-            partial(retained_positions, self._ground.folder.parent.parent, self._source.sink.uid),
+            self._ground.live(),
+            partial(rows_retained, self._ground.folder.parent.parent, self._source.sink.uid),
         )
 
 
@@ -104,31 +116,29 @@ class ChannelMonitor:
         self,
         reader: str,
         sink: ChannelSink,
-        since: int,
+        live: LiveParts,
         retained: Callable[[frozenset[str]], Sequence[ChannelPosition]],
     ) -> None:
-        """`since`: the oldest live generation. `retained`: returns the positions of sources in the job's retained
-        checkpoints.
-        """
+        """`retained`: returns where the rows begin that the job's retained checkpoints need."""
         self._reader = reader
         self._sink = sink
-        self._since = since
+        self._live = live
         self._retained = retained
         self._newest: ChannelPosition | None = None
 
     def tell(self, position: str) -> None:
-        self._newest = live(parsed(position, dict[str, int]), self._since)
+        self._newest = self._live.of(parsed(position, dict[str, int]))
         done, log = self._sink.passed, self._sink.log
         passed = done.done(self._reader, self._newest)
         if passed is not None and log.is_worth_a_trim(passed):
             try:
-                retained = [live(position, self._since) for position in self._retained(done.sources)]
-                log.trim(least([passed, *retained]))
+                held = done.held  # before the manifests: a checkpoint holds its rows until it has its manifest
+                log.trim(before_all(passed, [*held, *self._retained(done.sources)]))
             except TidegateError as error:
                 _LOG.warning("channel %s: no rows were removed (%s)", self._reader, error)
 
     def behind(self) -> int | None:
-        return None if self._newest is None else max(0, unread(self._newest, self._sink.log.ends, self._since))
+        return None if self._newest is None else max(0, self._live.unread(self._newest, self._sink.log.ends))
 
     def close(self) -> None:
         """Does nothing: the log is closed with the job."""
@@ -143,12 +153,11 @@ class ChannelPositions(StreamPositions):
         where: str,
         begin: ChannelPosition | None,
         cores: Callable[[], int],
-        since: int = 0,
+        live: LiveParts = ALL_LIVE,
         bounded: Callable[[ChannelPosition], ChannelPosition] = lambda end: end,
     ) -> None:
         """Raises SOURCE_OPTION for a query that is not of a job. `cores`: the number of tasks that run at once.
-        `since`: the oldest live generation; rows of older ones are not read any more. `bounded`: returns the end of an
-        epoch, given the end of the channel.
+        `bounded`: returns the end of an epoch, given the end of the channel.
         """
         if begin is None:
             raise outside_a_job(where)
@@ -156,7 +165,7 @@ class ChannelPositions(StreamPositions):
         self._where = where
         self._begin = begin
         self._cores = cores
-        self._since = since
+        self._live = live
         self._bounded = bounded
         self._last: ChannelPosition | None = None
 
@@ -167,7 +176,7 @@ class ChannelPositions(StreamPositions):
         self._last = dict(self._log().ends)
 
     def after(self, start: Place) -> Place:
-        ends = self._bounded(live(self._log().ends if self._last is None else self._last, self._since))
+        ends = self._bounded(self._live.of(self._log().ends if self._last is None else self._last))
         found = {part: max(ends.get(part, 0), at) for part, at in start.items()}
         return {**found, **{part: at for part, at in ends.items() if part not in start and is_behind(start, part)}}
 
@@ -187,13 +196,20 @@ class _Told:
             yield from self.rows(wanted)
 
 
-def retained_positions(job: Folder, channel: str, sources: frozenset[str]) -> list[ChannelPosition]:
-    """The positions in a channel of these sources, in each retained checkpoint of the job."""
+def rows_retained(job: Folder, channel: str, sources: frozenset[str]) -> list[ChannelPosition]:
+    """For each retained checkpoint of the job and each use of these sources: where the rows of the channel begin that
+    are in flight. The other rows come again after a restore.
+    """
+    found: list[ChannelPosition] = []
     records = [read_retained(job, number) for number in retained_numbers(job)]
-    epochs = [done for record in records if record is not None for done in record.queries]
-    ends = [each for done in epochs for each in positions_of(done.sources, done.offsets)]
-    texts = [text for uid, text in ends if uid in sources and text is not None]
-    return [found for text in texts if (found := position_in(text, channel)) is not None]
+    for record in (each for each in records if each is not None and each.in_flight):
+        for done in record.queries:
+            ends = positions_of(done.sources, done.offsets)
+            texts = [text for uid, text in ends if uid in sources and text is not None]
+            positions = [position for text in texts if (position := position_in(text, channel)) is not None]
+            barrier = {part: at for part, at in record.in_flight.items() if is_part_of(channel, part)}
+            found += [in_flight(position, barrier) for position in positions]
+    return found
 
 
 def position_of(position: str, channel: str, where: str) -> ChannelPosition:

@@ -12,9 +12,10 @@ from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import QUERIES, generations, retained_numbers
 from tidegate.checkpoints.manifests import read_retained
 from tidegate.checkpoints.succession import standing
+from tidegate.core.channel_parts import ALL_LIVE, LiveParts
 from tidegate.core.ledger import position_of
 from tidegate.core.spark_log import parse_offsets
-from tidegate.savepoints.restored import restored_since
+from tidegate.savepoints.restored import live_parts
 from tidegate.settings.config import Settings
 from tidegate.spark.generations import begun_at
 from tidegate.spark.query_conf import epochs_kept, query_conf
@@ -47,18 +48,18 @@ def grounds_of(
             bounded=until is Until.CAUGHT_UP,
             oldest=partial(oldest_positions, folder, names),
             saved=None if restore is None else restore.saved_log(uid),
-            restored_since=partial(_restored_since, folder, restore),
+            live=partial(_live, folder, restore),
         )
         for uid, names in readers.items()
         if names
     }
 
 
-def _restored_since(folder: Folder, restore: JobRestore | None) -> int:
+def _live(folder: Folder, restore: JobRestore | None) -> LiveParts:
     if restore is not None:
-        return restore.target.generation
+        return LiveParts(restore.target.generation, restore.savepoint.in_flight)
     record = standing(folder)
-    return 0 if record is None else restored_since(folder, record)
+    return ALL_LIVE if record is None else live_parts(folder, record)
 
 
 def oldest_positions(folder: Folder, readers: Iterable[str]) -> dict[str, Sequence[str | None]]:

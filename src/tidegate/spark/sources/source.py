@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.checkpoints.tempo import Tempo
+from tidegate.core.channel_parts import ALL_LIVE, LiveParts
 from tidegate.core.levels import Level
 from tidegate.savepoints.ingest_join import JoinedLog, SavedLog
 from tidegate.sources.used_columns import UsedColumns
@@ -53,8 +54,8 @@ class Ground:
     of retained checkpoints of the job; a restore can go back to each of them. `epochs_kept`: for how many epochs a
     query's files are kept. `bounded`: True in a run until `caught-up`. `oldest`: for each reader, the positions of its
     query's sources in the job's oldest retained checkpoint. `saved`: the part of an ingest log in a savepoint from
-    which the source resumes. `restored_since`: returns the generation of the job's newest restore, 0 without one; in
-    a check of a restore, the generation that it would open.
+    which the source resumes. `live`: returns the parts of channels that the job reads; in a check of a restore, those
+    that it would read.
     """
 
     session: SparkSession
@@ -66,7 +67,7 @@ class Ground:
     bounded: bool
     oldest: Callable[[], Mapping[str, Sequence[str | None]]]
     saved: SavedLog | None = None
-    restored_since: Callable[[], int] = lambda: 0
+    live: Callable[[], LiveParts] = lambda: ALL_LIVE
 
 
 def query_of(reader: str) -> str:

@@ -1,0 +1,113 @@
+"""Counts the money of a bank in one of its checkpoints, by the files alone: no code of the job reads them here.
+
+The states are read by Spark's own reader of state stores, the rows of the channels by pyarrow. Arguments: the job's
+folder, and an empty one. Prints what is in each retained checkpoint, as JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from tests.support.session import small_session
+
+READS = {"even": {"moved": 0}, "odd": {"moved": 1}, "pay": {"left": None, "right": None}}
+"""By query: the channels that it reads, and of which accounts: the rest of a division by two."""
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state"
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """The money in one checkpoint. `opened`: how many accounts were opened, with 1000 each."""
+
+    states: int
+    flying: int
+    opened: int
+
+    @property
+    def excess(self) -> int:
+        """How much of it is there twice."""
+        return self.states + self.flying - 1000 * self.opened
+
+
+def money_in(job: Path, number: int, spark: SparkSession, scratch: Path) -> Money:
+    manifest = record(job / "checkpoints" / str(number) / "_metadata.json")
+    states = opened = 0
+    for done in manifest["queries"]:
+        files = job / "checkpoints" / "held" / manifest["held_in"] / done["query"]
+        balances = balances_of(files, done, manifest["held"][done["query"]], spark, scratch / done["query"])
+        states += sum(balances)
+        opened += len(balances) if done["query"] == "withdraw" else 0
+    return Money(states, sum(flying(job, manifest)), opened)
+
+
+def balances_of(files: Path, done: Any, held: list[str], spark: SparkSession, into: Path) -> list[int]:
+    """The balances in a query's state: its files and the two log entries of the epoch, as one checkpoint of Spark's."""
+    for name in held:
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        os.link(files / name, into / name)
+    for log in ("offsets", "commits"):
+        (into / log).mkdir(exist_ok=True)
+        (into / log / str(done["epoch"])).write_bytes(base64.b64decode(done[log]))
+    rows = spark.read.format("statestore").option("batchId", done["epoch"]).load(str(into))
+    return [row[0] for row in rows.selectExpr("value.groupState.balance").collect()]
+
+
+def flying(job: Path, manifest: Any) -> Iterator[int]:
+    """The amounts between each reader's position and the barrier."""
+    for done in manifest["queries"]:
+        texts = base64.b64decode(done["offsets"]).decode().splitlines()[2:]
+        for channel, rest in READS.get(done["query"], {}).items():
+            [position] = [json.loads(text) for text in texts if text.startswith(f'{{"{channel}.')]
+            for part, end in manifest["in_flight"].items():
+                if part.split(".")[0] == channel:
+                    yield from amounts(job / "channels" / channel, part, position.get(part, 0), end, rest)
+
+
+def amounts(channel: Path, part: str, begin: int, end: int, rest: int | None) -> Iterator[int]:
+    for name in sorted((channel / "epochs").iterdir()):
+        epoch = record(name)
+        for rows in epoch["rows"]:
+            if rows["part"] != part:
+                continue
+            file = channel / "rows" / epoch["job_id"] / f"g{epoch['generation']}" / rows["journal"]["name"]
+            for number, row in enumerate(arrow_rows(file), rows["begin"]):
+                if begin <= number < end and rest in (None, row["account"] % 2):
+                    yield row["amount"]
+
+
+def arrow_rows(file: Path) -> list[dict[str, Any]]:
+    with pa.OSFile(str(file), "rb") as source, pa.ipc.open_stream(source) as rows:
+        return rows.read_all().to_pylist()
+
+
+def record(path: Path) -> Any:
+    """A record is a line about itself, and JSON."""
+    return json.loads(path.read_text().split("\n", 1)[1])
+
+
+def main(job: Path, scratch: Path) -> None:
+    prefix = "spark.sql.streaming.stateStore"
+    spark = small_session(
+        **{
+            f"{prefix}.providerClass": f"{ROCKSDB}.RocksDBStateStoreProvider",
+            f"{prefix}.checkpointFormatVersion": "2",
+            f"{prefix}.rocksdb.changelogCheckpointing.enabled": "true",
+        }
+    )
+    numbers = sorted(int(each.name) for each in (job / "checkpoints").iterdir() if each.name.isdigit())
+    print(json.dumps({number: asdict(money_in(job, number, spark, scratch / str(number))) for number in numbers}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,7 +1,7 @@
 """Counts the money of a bank in one of its checkpoints, by the files alone: no code of the job reads them here.
 
 The states are read by Spark's own reader of state stores, the rows of the channels by pyarrow. Arguments: the job's
-folder, and an empty one. Prints what is in each retained checkpoint, as JSON.
+folder, an empty one, and the numbers of retained checkpoints, if not all. Prints what is in each, as JSON.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def record(path: Path) -> Any:
     return json.loads(path.read_text().split("\n", 1)[1])
 
 
-def main(job: Path, scratch: Path) -> None:
+def main(job: Path, scratch: Path, *numbers: str) -> None:
     prefix = "spark.sql.streaming.stateStore"
     spark = small_session(
         **{
@@ -105,9 +105,10 @@ def main(job: Path, scratch: Path) -> None:
             f"{prefix}.rocksdb.changelogCheckpointing.enabled": "true",
         }
     )
-    numbers = sorted(int(each.name) for each in (job / "checkpoints").iterdir() if each.name.isdigit())
-    print(json.dumps({number: asdict(money_in(job, number, spark, scratch / str(number))) for number in numbers}))
+    all_of_them = (each.name for each in (job / "checkpoints").iterdir() if each.name.isdigit())
+    found = {each: asdict(money_in(job, int(each), spark, scratch / each)) for each in numbers or all_of_them}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

@@ -1,0 +1,1 @@
+"""The campaign over a graph of queries."""

@@ -123,6 +123,8 @@ FIELDS: dict[str, dict[str, Any]] = {
         "held_in": "",
         "held": {},
         "in_flight": {},
+        "alignment": "",
+        "taken": {},
     },
     "channel-epoch": {
         "number": 41,

@@ -44,6 +44,8 @@ def with_rows_in_flight(place: Place, *, aligned_timeout: float = 0.0) -> Checkp
 def test_a_restore_reads_the_rows_in_flight_and_is_exact(place: Place) -> None:
     """Twice: also the second restore finds them, although the job has run behind them since."""
     checkpoint = with_rows_in_flight(place)
+    assert checkpoint.alignment == "unaligned"
+    assert checkpoint.taken["count"].rows_in_flight > 0 == checkpoint.taken["write"].rows_in_flight
     for rewind in ("monday", "tuesday"):
         place.write("sea", "wind")
         back = Restore(str(folder_of(place, checkpoint)), rewind=rewind)

@@ -23,7 +23,7 @@ from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import TidegateError
 from tidegate.core.guarantees import Rows, Shows, guarantee_of
 from tidegate.core.levels import Level
-from tidegate.core.records import Start, encode
+from tidegate.core.records import CheckpointRecord, Start, TakenPart, encode
 from tidegate.operate.beat import BEAT, JobState, write_beat
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.operate.control import Answer, Desk, Kind, Outcome
@@ -335,6 +335,26 @@ def test_info_shows_what_a_reader_of_each_sink_can_count_on(tmp_path: Path):
         "sink",
         "screen",
     )
+
+
+def test_info_shows_how_each_query_took_part_in_the_newest_checkpoint(tmp_path: Path):
+    job = make_job(tmp_path)
+    record = CheckpointRecord(
+        number=7,
+        job="job",
+        job_id="0a0b0c0d",
+        at="2026-01-02T03:04:05+00:00",
+        queries=(),
+        held_in="5f0c",
+        alignment="unaligned",
+        taken={"count": TakenPart(after_ms=120, aligned_ms=90, rows_in_flight=41)},
+    )
+    LocalStorage(job).replace("checkpoints/7/_metadata.json", encode(record))
+    shown = tidegate("info", "job", "--dir", str(tmp_path))[1]
+    assert "checkpoint 7, unaligned, at 2026-01-02T03:04:05+00:00" in shown
+    assert "rows in flight" in shown
+    told = json.loads(tidegate("info", "job", "--dir", str(tmp_path), "--json")[1])["barriers"]
+    assert (told["number"], told["taken"]["count"]["rows_in_flight"]) == (7, 41)
 
 
 def test_a_folder_without_jobs_is_said_to_have_none(tmp_path: Path):

@@ -317,3 +317,25 @@ def test_at_least_once_a_reader_of_one_channel_is_held_and_so_is_exact(job: Smal
         job.lets_in("add", 1)
         job.read(1, 4)
         assert next(each).epoch == 1
+
+
+def test_what_waits_behind_a_barrier_is_measured(job: SmallJob) -> None:
+    """The writer publishes two rows behind its barrier before the reader takes part."""
+    job.write(1)
+    with job.coordinator.checkpoint(lambda: None) as snapshots:
+        each = iter(snapshots)
+        next(each)
+        job.lets_in("by-day", 2)
+        job.write(2)
+        job.read(1, 4)
+        next(each)
+    written, read = snapshots.taken["by-day"], snapshots.taken["add"]
+    assert (written.rows_held, written.aligned_ms) == (0, 0)
+    assert (read.rows_held, read.bytes_held > 0, read.after_ms >= read.aligned_ms) == (2, True, True)
+
+
+def test_unaligned_nothing_waits(job: SmallJob) -> None:
+    job.write(1)
+    with job.coordinator.checkpoint(lambda: None, AlignmentRule(Alignment.UNALIGNED)) as snapshots:
+        list(snapshots)
+    assert snapshots.taken["add"].rows_held == 0

@@ -20,13 +20,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Lock
 
+from tidegate.channels.measuring import Measured
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.done_epoch import done_epoch, finished_through
 from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule, Barriers, GraphQuery
 from tidegate.core.channel_parts import ChannelPosition, LiveParts, position_in
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
-from tidegate.core.records import DoneEpoch, FinishedThrough
+from tidegate.core.records import DoneEpoch, FinishedThrough, TakenPart
 from tidegate.core.spark_log import positions_of
 from tidegate.savepoints.running_job import CheckpointAborted, Snapshots
 from tidegate.storages.opening import open_storage
@@ -77,12 +78,18 @@ class Coordinator:
         self._turn = Lock()
         self._barriers: Barriers | None = None
         self._snapshots: dict[str, DoneEpoch] = {}
+        self._measured = Measured(self._graph)
         self._aligned_until = math.inf
         self._over = ""
 
     @property
     def number_of_queries(self) -> int:
         return len(self._participants)
+
+    @property
+    def measured(self) -> Measured:
+        """The queries that have taken part in the newest checkpoint."""
+        return self._measured
 
     def participant(self, query: str) -> Participant:
         return self._participants[query]
@@ -135,6 +142,7 @@ class Coordinator:
                 barriers.take_part(query, participant.ends())
                 participant.keep_rows(done)
                 participant.move_gates(barriers)
+                self._measured.take_part(query, participant.held(barriers))
                 self._snapshots[query] = done
                 self._changed.notify_all()
 
@@ -184,6 +192,7 @@ class Coordinator:
             if self._over:
                 raise self._not_complete("a job that runs", self._over, "start it, and take it again")
             self._snapshots = {}
+            self._measured = Measured(self._graph)
             self._barriers = barriers
             self._aligned_until = time.monotonic() + alignment.aligned_seconds
         return barriers
@@ -223,6 +232,7 @@ class _SnapshotsTaken:
     def __init__(self, coordinator: Coordinator, barriers: Barriers, by: float, go_on: Callable[[], None]) -> None:
         self._coordinator = coordinator
         self._barriers = barriers
+        self._measured = coordinator.measured
         self._by = by
         self._go_on = go_on
         self._given: set[str] = set()
@@ -237,6 +247,10 @@ class _SnapshotsTaken:
     @property
     def alignment(self) -> Alignment:
         return self._barriers.alignment
+
+    @property
+    def taken(self) -> Mapping[str, TakenPart]:
+        return self._measured.taken
 
     def go_on(self) -> None:
         self._go_on()
@@ -310,6 +324,14 @@ class Participant:
     def ends(self) -> Mapping[str, ChannelPosition]:
         """Where the channels end that the query writes."""
         return {channel.uid: channel.log.ends for channel in self._joined.writes}
+
+    def held(self, barriers: Barriers) -> Sequence[tuple[int, int]]:
+        """The rows and bytes that wait for it behind each barrier at which it is held."""
+        uid = self._joined.query.uid
+        channels = {channel.uid: channel for channel in self._joined.reads.values()}
+        at = {name: barriers.held_at(uid, name) for name in channels}
+        logs = ((channels[name].log, barrier) for name, barrier in at.items() if barrier is not None)
+        return [log.size(barrier, log.ends) for log, barrier in logs]
 
     def keep_rows(self, done: DoneEpoch) -> None:
         """The query takes part: the rows behind its positions stay while the checkpoint is under way, and the record of

@@ -14,7 +14,18 @@ from tidegate.cli.common import Application, Dir, JobName, JobsOfApplication, Js
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import Column, ago, moment, number, print_table
 from tidegate.core.guarantees import Guarantee, Limit
-from tidegate.operate import Beat, DoneCheckpoint, Failure, JobHistory, JobInfo, JobView, QueryBeat, QueryView, State
+from tidegate.operate import (
+    BarriersView,
+    Beat,
+    DoneCheckpoint,
+    Failure,
+    JobHistory,
+    JobInfo,
+    JobView,
+    QueryBeat,
+    QueryView,
+    State,
+)
 
 _STALE_SECONDS = 10.0
 """A driver without a report for this time is stuck, or its machine is."""
@@ -83,7 +94,8 @@ def info(job: JobName, application: Application = None, dir: Dir = None, json: J
         own = {"queries": [_query_json(query) for query in queries], "drained": found.drained_at}
         sources = [{"uid": each.uid, "type": each.kind, "target": each.told} for each in found.sources]
         given = {"sources": sources, "guarantees": msgspec.to_builtins(found.guarantees)}
-        print_json({**_job_json(view), **own, **given, **_settings_json(found)})
+        barriers = {} if found.barriers is None else {"barriers": msgspec.to_builtins(found.barriers)}
+        print_json({**_job_json(view), **own, **given, **barriers, **_settings_json(found)})
         return
     for line in _summary(found, now):
         typer.echo(line)
@@ -95,6 +107,9 @@ def info(job: JobName, application: Application = None, dir: Dir = None, json: J
     if found.guarantees:
         typer.echo()
         print_table(_GUARANTEE_COLUMNS, [_guarantee_row(each) for each in found.guarantees])
+    if found.barriers is not None:
+        typer.echo(f"\ncheckpoint {found.barriers.number}, {found.barriers.alignment}, at {found.barriers.at}")
+        print_table(_BARRIER_COLUMNS, [_barrier_row(found.barriers, query) for query in found.barriers.taken])
     set_by_somebody = [] if view.beat is None else [each for each in view.beat.settings if each.origin != "default"]
     if set_by_somebody:
         typer.echo()
@@ -166,6 +181,14 @@ _QUERY_COLUMNS = (
     Column("lag"),
 )
 _GUARANTEE_COLUMNS = (Column("sink"), Column("guarantee"), Column("limited by"), Column("why"))
+_BARRIER_COLUMNS = (
+    Column("query"),
+    Column("took part after ms", number=True),
+    Column("aligned ms", number=True),
+    Column("rows held", number=True),
+    Column("bytes held", number=True),
+    Column("rows in flight", number=True),
+)
 _SOURCE_COLUMNS = (Column("source"), Column("kind"), Column("target"))
 _SETTING_COLUMNS = (Column("setting"), Column("value"), Column("set by"))
 _FAILURE_COLUMNS = (
@@ -246,6 +269,12 @@ def _summary(found: JobInfo, now: float) -> list[str]:
 def _guarantee_row(each: Guarantee) -> tuple[str, ...]:
     limit = each.limited_by.value if each.limited_by is Limit.NOTHING else f"{each.limited_by.value} ({each.where})"
     return (f"{each.query}/{each.sink}", each.level.value, limit, each.why)
+
+
+def _barrier_row(barriers: BarriersView, query: str) -> tuple[str, ...]:
+    part = barriers.taken[query]
+    held = (str(part.rows_held), str(part.bytes_held))
+    return (query, number(part.after_ms), number(part.aligned_ms), *held, str(part.rows_in_flight))
 
 
 def _query_row(query: QueryView, now: float) -> tuple[str, ...]:

@@ -115,6 +115,11 @@ class Barriers:
         several = (query for query in self._graph.values() if len(set(query.reads.values())) > 1)
         return frozenset(query.uid for query in several if channel in query.reads.values())
 
+    def held_at(self, query: str, channel: str) -> ChannelPosition | None:
+        """Where a reader is held that has not taken part; None if it is not."""
+        free = self._alignment is Alignment.UNALIGNED or query in self.passing(channel)
+        return None if free else self._at.get(channel)
+
     def waits_for(self, query: str, positions: Mapping[str, Sequence[ChannelPosition]]) -> Mapping[str, int | None]:
         """The channels that keep a query from taking part: how many rows it has left to the barrier, None if the
         barrier is not known yet. Empty if the query is to take part now.

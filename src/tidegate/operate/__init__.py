@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tidegate.operate.control import Answer, Kind, Outcome
     from tidegate.operate.failures import Failure
     from tidegate.operate.forgetting import Clearance
-    from tidegate.operate.job_views import JobHistory, JobInfo
+    from tidegate.operate.job_views import BarriersView, JobHistory, JobInfo
     from tidegate.operate.on_yarn import jobs_on_yarn, open_anywhere
     from tidegate.operate.saved_views import (
         BESIDE_TOPICS,
@@ -85,7 +85,7 @@ _HOMES = {
     "tidegate.operate.control": ("Answer", "Kind", "Outcome"),
     "tidegate.operate.failures": ("Failure",),
     "tidegate.operate.forgetting": ("Clearance",),
-    "tidegate.operate.job_views": ("JobHistory", "JobInfo"),
+    "tidegate.operate.job_views": ("BarriersView", "JobHistory", "JobInfo"),
     "tidegate.operate.on_yarn": ("jobs_on_yarn", "open_anywhere"),
     "tidegate.operate.saved_views": (
         "BESIDE_TOPICS",
@@ -119,8 +119,8 @@ for actions."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "BESIDE_TOPICS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "Beat", "BeatReader", "Clearance", "Difference",
-    "DoneCheckpoint", "Ended", "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "JobClient",
+    "BESIDE_TOPICS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "BarriersView", "Beat", "BeatReader", "Clearance",
+    "Difference", "DoneCheckpoint", "Ended", "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "JobClient",
     "JobHistory", "JobInfo",
     "JobView",
     "Kind", "Named", "Outcome", "QueryBeat", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from tidegate.checkpoints.drained import drained_at
 from tidegate.checkpoints.job_layout import retained_numbers
+from tidegate.checkpoints.manifests import read_retained
 from tidegate.core.errors import TidegateError
 from tidegate.core.guarantees import Guarantee
+from tidegate.core.records import TakenPart
 from tidegate.operate.beat import ShownSetting
 from tidegate.operate.checkpoints_history import DoneCheckpoint, read_checkpoints
 from tidegate.operate.failures import Failure, read_failures
@@ -18,10 +22,22 @@ from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
 
+class BarriersView(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest retained checkpoint of a job with channels. `alignment`: "aligned", "unaligned" or "at-least-once".
+    `taken`: by query, how it took part; nothing if all queries had ended.
+    """
+
+    number: int
+    at: str
+    alignment: str
+    taken: dict[str, TakenPart]
+
+
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     """How a job is, with its queries. `retained`: the numbers of its retained checkpoints. `drained_at`: when it was
     drained to its end, if it was: then no start resumes from its checkpoint. `guarantees`: those of its sinks, as its
-    last start found them. `sources`: as its last start described them."""
+    last start found them. `sources`: as its last start described them. `barriers`: of a job with channels, the newest
+    retained checkpoint, with how each query has taken part."""
 
     job: JobView
     queries: tuple[QueryView, ...]
@@ -29,6 +45,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     drained_at: str | None
     guarantees: tuple[Guarantee, ...] = ()
     sources: tuple[DescribedSource, ...] = ()
+    barriers: BarriersView | None = None
 
     @property
     def settings(self) -> tuple[ShownSetting, ...]:
@@ -42,6 +59,17 @@ def _sources(job_folder: Folder) -> tuple[DescribedSource, ...]:
         return tuple(read_sources(open_storage(job_folder)))
     except TidegateError:
         return ()
+
+
+def _barriers(job_folder: Folder, retained: Sequence[int]) -> BarriersView | None:
+    """None for a job without channels, and if this release cannot read the checkpoint."""
+    try:
+        newest = read_retained(job_folder, retained[-1]) if retained else None
+    except TidegateError:
+        return None
+    if newest is None or not newest.alignment:
+        return None
+    return BarriersView(number=newest.number, at=newest.at, alignment=newest.alignment, taken=newest.taken)
 
 
 class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,14 +88,15 @@ class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_info(job_folder: Folder) -> JobInfo:
     """Raises STORAGE_UNUSABLE, and RECORD_... if the record of a drain is unreadable."""
-    view = view_job(job_folder)
+    view, retained = view_job(job_folder), retained_numbers(job_folder)
     return JobInfo(
         job=view,
         queries=tuple(view_queries(view)),
-        retained=tuple(retained_numbers(job_folder)),
+        retained=tuple(retained),
         drained_at=drained_at(job_folder, view.job_id),
         guarantees=tuple(read_guarantees(open_storage(job_folder))),
         sources=_sources(job_folder),
+        barriers=_barriers(job_folder, retained),
     )
 
 

@@ -7,7 +7,9 @@ the rows between them are in flight, and belong to the cut. At-least-once a read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.core.barriers import Alignment
@@ -25,18 +27,25 @@ EPOCHS = "epochs"
 """The folder of a channel's records."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is in flight. `ends`: for each part of a channel that has rows behind the position of a reader, the end of
+    those that belong to the cut. `rows`: by query, how many it has not read.
+    """
+
+    ends: ChannelPosition
+    rows: Mapping[str, int]
+
+
 def demand_cut(
     job_folder: Folder, job: JobRecord, queries: Sequence[DoneEpoch], alignment: Alignment = Alignment.ALIGNED
-) -> ChannelPosition:
-    """Raise SAVEPOINT_REFUSED if these epochs of the queries are no cut across the job's channels.
-
-    Returns what is in flight: for each part of a channel that has rows behind the position of a reader, the end of the
-    rows that belong to the cut.
-    """
+) -> Cut:
+    """Raise SAVEPOINT_REFUSED if these epochs of the queries are no cut across the job's channels."""
     channels = open_storage(job_folder / CHANNELS)
     names = channels.folders("")
     live = live_parts(job_folder, job) if names else ALL_LIVE
     flying: dict[str, int] = {}
+    rows = Counter[str]()
     for channel in names:
         ends = _ends(channels.below(f"{channel}/{EPOCHS}"), queries)
         for query in queries:
@@ -44,9 +53,11 @@ def demand_cut(
                 position = None if text is None else position_in(text, channel)
                 if position is not None:
                     barrier = live.of(_demanded(job, channel, ends))
-                    _compare(job, channel, query.query, live.unread(position, barrier), alignment)
+                    unread = live.unread(position, barrier)
+                    _compare(job, channel, query.query, unread, alignment)
+                    rows[query.query] += max(unread, 0)
                     flying.update({part: barrier[part] for part in in_flight(position, barrier)})
-    return flying
+    return Cut(flying, rows)
 
 
 def _demanded(job: JobRecord, channel: str, ends: ChannelPosition | None) -> ChannelPosition:

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TypeAlias
+
+import msgspec
 
 from tidegate.checkpoints.job_layout import CHECKPOINTS, HELD_FILES, held_folder
 from tidegate.checkpoints.manifests import Manifests
 from tidegate.core.barriers import Alignment
-from tidegate.core.channel_parts import ChannelPosition
-from tidegate.core.records import CheckpointRecord, DoneEpoch, JobRecord
-from tidegate.savepoints.cut import demand_cut
+from tidegate.core.records import CheckpointRecord, DoneEpoch, JobRecord, TakenPart
+from tidegate.savepoints.cut import Cut, demand_cut
 from tidegate.savepoints.hold import RunningQuery, hold_files, newest_done
 from tidegate.savepoints.running_job import Snapshots
 from tidegate.storages.checkpoints import open_checkpoint_files
@@ -29,6 +31,15 @@ from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
 _Held: TypeAlias = tuple[DoneEpoch, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What was compared and measured. `parts`: by query; nothing if all had ended."""
+
+    cut: Cut
+    alignment: Alignment
+    parts: Mapping[str, TakenPart] = field(default_factory=dict[str, TakenPart])
 
 
 class GraphCheckpoints:
@@ -64,8 +75,8 @@ class GraphCheckpoints:
     def take_last(self, alignment: Alignment, go_on: Callable[[], None], *, drained: bool = False) -> bool:
         """`take` the newest done epochs. All queries have ended; `drained`: by a drain."""
         snapshots = [done for each in self._queries.values() if (done := newest_done(each)) is not None]
-        flying = demand_cut(self._folder, self._job, snapshots, alignment)  # before any file is copied
-        return self._is_taken(snapshots, go_on, lambda _snapshots: flying, drained=drained)
+        cut = demand_cut(self._folder, self._job, snapshots, alignment)  # before any file is copied
+        return self._is_taken(snapshots, go_on, lambda _: _Taken(cut, alignment), drained=drained)
 
     def take(self, snapshots: Snapshots, go_on: Callable[[], None]) -> bool:
         """Hold each snapshot, and write the manifest. False if a query has no snapshot, if Spark has removed files of
@@ -74,29 +85,32 @@ class GraphCheckpoints:
 
         Raises SAVEPOINT_REFUSED if the snapshots are no cut, storage errors, and what `go_on` raises.
         """
-        return self._is_taken(
-            snapshots, go_on, lambda found: demand_cut(self._folder, self._job, found, snapshots.alignment)
-        )
+
+        def compared(found: Sequence[DoneEpoch]) -> _Taken:
+            cut = demand_cut(self._folder, self._job, found, snapshots.alignment)
+            return _Taken(cut, snapshots.alignment, snapshots.taken)
+
+        return self._is_taken(snapshots, go_on, compared)
 
     def _is_taken(
         self,
         snapshots: Iterable[DoneEpoch],
         go_on: Callable[[], None],
-        in_flight: Callable[[Sequence[DoneEpoch]], ChannelPosition],
+        compared: Callable[[Sequence[DoneEpoch]], _Taken],
         *,
         drained: bool = False,
     ) -> bool:
-        """`in_flight`: called when all files are held; `demand_cut`."""
+        """`compared`: called when all files are held."""
         name = secrets.token_hex(8)
         is_put = False
         try:
             found = self._held_below(name, snapshots, go_on)
             if found:
-                flying = in_flight([done for done, _ in found])
+                taken = compared([done for done, _ in found])
                 for done, _ in found:
                     open_checkpoint_files(held_folder(self._folder, name, done.query)).sync()
                 go_on()
-                is_put = self._is_put(name, found, flying, drained=drained)
+                is_put = self._is_put(name, found, taken, drained=drained)
         finally:
             if not is_put:
                 self._all_held_in.clear(name)
@@ -113,7 +127,7 @@ class GraphCheckpoints:
             found[done.query] = done, tuple(sorted(names))
         return [] if len(found) < len(self._queries) else [found[uid] for uid in self._queries]
 
-    def _is_put(self, name: str, found: Sequence[_Held], flying: ChannelPosition, *, drained: bool) -> bool:
+    def _is_put(self, name: str, found: Sequence[_Held], taken: _Taken, *, drained: bool) -> bool:
         record = CheckpointRecord(
             number=self._manifests.next_number(),
             job=self._job.name,
@@ -123,7 +137,12 @@ class GraphCheckpoints:
             drained=drained,
             held_in=name,
             held={done.query: names for done, names in found},
-            in_flight=dict(flying),
+            in_flight=dict(taken.cut.ends),
+            alignment=taken.alignment.value,
+            taken={
+                query: msgspec.structs.replace(part, rows_in_flight=taken.cut.rows.get(query, 0))
+                for query, part in taken.parts.items()
+            },
         )
         if not self._manifests.put(record):
             return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tidegate.core.barriers import Alignment
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import DoneEpoch, JobRecord, SavedQuery
+from tidegate.core.records import DoneEpoch, JobRecord, SavedQuery, TakenPart
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.state_tables import StateTable
@@ -33,6 +33,11 @@ class Snapshots(Protocol):
     @property
     def alignment(self) -> Alignment:
         """How they stand to the barriers. It may change until the last one is taken."""
+        ...
+
+    @property
+    def taken(self) -> Mapping[str, TakenPart]:
+        """By query, how each has taken part."""
         ...
 
     def go_on(self) -> None:

@@ -149,7 +149,7 @@ class World:
         """All queries have taken part. Compare the records, as a checkpoint does, and the values of the rows."""
         refused, flying = "", dict[tuple[str, int], Rows]()
         try:
-            ends = demand_cut(JOB, RECORD, list(snapshots.values()), alignment)
+            ends = demand_cut(JOB, RECORD, list(snapshots.values()), alignment).ends
             flying = {key: rows for node in self.nodes for key, rows in self._flying(node, snapshots[node.uid], ends)}
         except TidegateError as error:
             refused = f"{error.expected}: {error.found}"

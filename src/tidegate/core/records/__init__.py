@@ -17,6 +17,7 @@ from tidegate.core.records.job import (
     JobRecord,
     NotedFolder,
     PreparationEnded,
+    TakenPart,
 )
 from tidegate.core.records.query import (
     NOTHING_FINISHED,
@@ -103,6 +104,7 @@ __all__ = [
     "Start",
     "StateFile",
     "StatefulOperator",
+    "TakenPart",
     "Value",
     "committable_digest",
     "decode",

@@ -70,6 +70,21 @@ class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fingerprints: tuple[OperatorFingerprint, ...] | None = None
 
 
+class TakenPart(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A query in a checkpoint of a job with channels, measured.
+
+    `after_ms`: from the begin of the checkpoint until the query took part. `aligned_ms`: from the first barrier of its
+    channels until then. `rows_held`, `bytes_held`: what waited behind its barriers then. `rows_in_flight`: what it had
+    not read, and belongs to the checkpoint.
+    """
+
+    after_ms: int
+    aligned_ms: int = 0
+    rows_held: int = 0
+    bytes_held: int = 0
+    rows_in_flight: int = 0
+
+
 class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*checkpoints/n/_metadata.json*: a checkpoint of the whole job. Its files stay in place.
 
@@ -77,7 +92,8 @@ class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
     it: its watermarks are at the end of time. `held_in`, in a job with channels: the checkpoint is one cut across
     them, and holds its files in *checkpoints/held/<held_in>/<query>*; `held`: their names, by the uid of the query.
     `in_flight`, of unaligned barriers: for each part of a channel that has rows behind the snapshot of a reader, the
-    row after the last one that belongs to the checkpoint.
+    row after the last one that belongs to the checkpoint. `alignment`: "aligned", "unaligned" or "at-least-once".
+    `taken`: by query, how it took part; nothing if all queries had ended.
     """
 
     number: int
@@ -89,6 +105,8 @@ class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
     held_in: str = ""
     held: dict[str, tuple[str, ...]] = {}
     in_flight: dict[str, int] = {}
+    alignment: str = ""
+    taken: dict[str, TakenPart] = {}
 
 
 class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, wait_until
 from tests.integration.test_channel_savepoints import counting, fed, words_of
-from tidegate import Restore
+from tidegate import Job, Restore, SQLiteSink
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.manifests import read_retained
 from tidegate.core.errors import Code
 from tidegate.core.records import CheckpointRecord
+from tidegate.spark import starting
 from tidegate.storages.schemes import Folder
+
+MILLION = 1_000_000
 
 
 def checkpoints(place: Place) -> list[CheckpointRecord]:
@@ -67,3 +74,52 @@ def test_another_job_is_not_restored_from_a_checkpoint_with_rows_in_flight(place
     refused = error_of(lambda: job.start(until="caught-up", savepoint=folder_of(place, checkpoint)))
     assert refused.catalogue_entry is Code.SAVEPOINT_REFUSED
     assert "take a savepoint there" in refused.next_step
+
+
+@pytest.mark.more
+@pytest.mark.timeout(400)
+def test_a_reader_that_is_a_million_rows_behind_takes_part_at_its_next_epoch(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One word keeps it in its epoch until a checkpoint is under way behind the million. A restore reads them first."""
+    monkeypatch.setattr(starting, "_CHECKPOINTS_APART_SECONDS", 60.0)
+    go, held = place.folder / "go", place.checkpoints / "job" / "checkpoints" / "held"
+    place.write("sea")
+    handle = waiting(place, go).start()
+    try:
+        wait_until(lambda: checkpoints(place), "the first checkpoint")
+        place.write("slow")
+        wait_until(lambda: len(place.log("spark/offsets", "count")) == 2, "the epoch of the word that it waits for")
+        for _ in range(5):
+            place.write(*(f"stone {number % 10}" for number in range(MILLION // 5)))
+        wait_until(lambda: len(place.log("ledger/done", "write")) == 7, "all rows behind the writer")
+        wait_until(lambda: len(list(held.iterdir())) == 2, "the next checkpoint, under way")
+        go.touch()
+        wait_until(lambda: len(checkpoints(place)) == 2, "the next checkpoint, complete")
+        checkpoint = checkpoints(place)[-1]
+    finally:
+        handle.cancel()
+    [read] = [done for done in checkpoint.queries if done.query == "count"]
+    assert (read.epoch, checkpoint.taken["count"].rows_in_flight) == (1, MILLION)
+    back = Restore(str(folder_of(place, checkpoint)), rewind="once")
+    waiting(place, go).start(until="caught-up", savepoint=back).wait()
+    assert dict(place.table()) == {"sea": 1, "slow": 1, **{f"stone {number}": MILLION // 10 for number in range(10)}}
+
+
+def waiting(place: Place, go: Path) -> Job:
+    """One query passes words on; another one counts them. It waits for a file when it sees the word `slow`."""
+
+    @F.udf("string")
+    def after_a_while(word: str) -> str:
+        end = time.monotonic() + 150
+        while word == "slow" and not go.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        return word
+
+    job = place.job(checkpointing_retained=3, checkpointing_unaligned=True)
+    words = job.channel("words")
+    job.query("write", place.words(job, "lines"), sinks=[words])
+    read = job.source("words-in", words).select(after_a_while("word").alias("word"))
+    table = SQLiteSink("table", place.folder / "out.db", table="words", key="word")
+    job.query("count", read.groupBy("word").count(), mode="update", sinks=[table])
+    return job

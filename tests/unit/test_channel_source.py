@@ -14,7 +14,7 @@ from tests.unit.test_channel_log import ids, published, staged
 from tidegate.channels import log as channel_log
 from tidegate.channels.log import ChannelLog, rows_folder
 from tidegate.channels.sink import ChannelSink
-from tidegate.core.channel_parts import LiveParts, least, position_in
+from tidegate.core.channel_parts import ALL_LIVE, LiveParts, least, position_in
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import CheckpointRecord, DoneEpoch, encode
@@ -91,12 +91,52 @@ def test_rows_go_after_a_restore_also_those_that_it_gave_up(sink: ChannelSink) -
     published(sink.log, sink.folder, *range(6), generation=2)
     done = {"numbers.1.0": 2, "numbers.2.0": 12}
     opened(sink)
-    told(ChannelMonitor("job.add.numbers-in", sink, LiveParts(2), lambda _sources: []), done, done)
+    told(ChannelMonitor("job.add.numbers-in", sink, LiveParts(2), list), done, done)
     published(sink.log, sink.folder, 6, generation=2)
     assert [open_journal(rows_folder(sink.folder, IDENTITY.job_id, each)).epochs() for each in (1, 2)] == [
         [],
         [4, 5, 6],
     ]
+
+
+def test_rows_go_after_a_restore_that_has_read_the_rows_in_flight(sink: ChannelSink) -> None:
+    """The older generation has written four rows behind the barrier: no reader reads them any more."""
+    published(sink.log, sink.folder, *range(4))
+    published(sink.log, sink.folder, *range(6), generation=2)
+    done = {"numbers.1.0": 4, "numbers.2.0": 12}
+    opened(sink)
+    live = LiveParts(2, {"numbers.1.0": 4})
+    told(ChannelMonitor("job.add.numbers-in", sink, live, list), done, done)
+    published(sink.log, sink.folder, 6, generation=2)
+    assert [open_journal(rows_folder(sink.folder, IDENTITY.job_id, each)).epochs() for each in (1, 2)] == [
+        [],
+        [4, 5, 6],
+    ]
+
+
+@pytest.mark.parametrize("live", [LiveParts(2, {"numbers.1.0": 4}), ALL_LIVE], ids=["restored", "continued"])
+def test_rows_stay_of_a_generation_that_no_reader_has_begun(sink: ChannelSink, live: LiveParts) -> None:
+    """Its epochs have ended in the part of the older generation; meanwhile the writer has written many in the new one.
+    Also while a checkpoint under way holds later rows of the new one.
+    """
+    published(sink.log, sink.folder, *range(2))
+    published(sink.log, sink.folder, *range(6), generation=2)
+    opened(sink)
+    sink.passed.hold({"numbers.1.0": 4, "numbers.2.0": 11})
+    done = {"numbers.1.0": 4}
+    told(ChannelMonitor("job.add.numbers-in", sink, live, list), done, done)
+    published(sink.log, sink.folder, 6, generation=2)
+    assert len(ChannelLog(sink.folder).between(done, {**done, "numbers.2.0": 14}, "")) == 7
+
+
+def test_rows_in_flight_stay_for_a_reader_that_the_program_does_not_have_any_more(sink: ChannelSink) -> None:
+    """The checkpoint is retained: the program as it was reads them. So it is where only the uid of a source is new."""
+    published(sink.log, sink.folder, *range(6))
+    retain(sink.folder.parent.parent, position=3, barrier=6)
+    done = {"numbers.1.0": 12}
+    told(opened(sink, "renamed", "other").monitor("job.other.renamed"), done, done)
+    published(sink.log, sink.folder, 6)
+    assert rows_at(sink, 3, 6) == [3, 4, 5]
 
 
 def test_rows_in_flight_of_a_checkpoint_stay_also_while_it_is_under_way(sink: ChannelSink) -> None:

@@ -25,15 +25,8 @@ class DonePositions:
 
     def __init__(self) -> None:
         self._ends: dict[str, deque[ChannelPosition]] = {}
-        self._sources: set[str] = set()
         self._held: list[ChannelPosition] = []
         self._lock = Lock()
-
-    @property
-    def sources(self) -> frozenset[str]:
-        """The uids of the sources through which the channel is read."""
-        with self._lock:
-            return frozenset(self._sources)
 
     @property
     def held(self) -> Sequence[ChannelPosition]:
@@ -51,10 +44,9 @@ class DonePositions:
         with self._lock:
             self._held.clear()
 
-    def begin(self, source: str, readers: frozenset[str], epochs: int) -> None:
+    def begin(self, readers: frozenset[str], epochs: int) -> None:
         """A start opens a source. `readers`: the names of its readers. `epochs`: how many epochs of each count."""
         with self._lock:
-            self._sources.add(source)
             self._ends.update({reader: deque[ChannelPosition](maxlen=epochs) for reader in readers})
 
     def done(self, reader: str, end: ChannelPosition) -> ChannelPosition | None:

@@ -65,6 +65,14 @@ class LiveParts:
             if generation_of(part) >= self.since or part in self.until
         }
 
+    def left(self, position: ChannelPosition) -> ChannelPosition:
+        """What of a position is live, without the older parts whose rows in flight are read."""
+        return {
+            part: at
+            for part, at in self.of(position).items()
+            if generation_of(part) >= self.since or at < self.until[part]
+        }
+
     def unread(self, position: ChannelPosition, ends: ChannelPosition) -> int:
         """How many rows there are between a reader's position and the ends of a channel: negative if the reader is
         ahead in a part.
@@ -88,12 +96,6 @@ def least(positions: Sequence[ChannelPosition]) -> ChannelPosition:
     """For each part, the number of the first row that is needed behind any of the positions."""
     parts = {part for each in positions for part in each}
     return {part: min(each.get(part, 0) for each in positions if is_behind(each, part)) for part in parts}
-
-
-def before_all(passed: ChannelPosition, held: Sequence[ChannelPosition]) -> ChannelPosition:
-    """`passed`, but in no part behind a position in `held`. A position holds nothing in a part that it has not."""
-    parts = {part for each in (passed, *held) for part in each}
-    return {part: min(each[part] for each in (passed, *held) if part in each) for part in parts}
 
 
 def in_flight(position: ChannelPosition, barrier: ChannelPosition) -> ChannelPosition:

@@ -21,10 +21,10 @@ from tidegate.core.channel_parts import (
     ALL_LIVE,
     ChannelPosition,
     LiveParts,
-    before_all,
     in_flight,
     is_behind,
     is_part_of,
+    least,
     position_in,
 )
 from tidegate.core.errors import Code, TidegateError
@@ -83,7 +83,7 @@ class OpenedChannel(OpenedSource):
     def __init__(self, source: ChannelSource, ground: Ground) -> None:
         self._source = source
         self._ground = ground
-        source.sink.passed.begin(ground.folder.name, ground.readers, ground.retained + _EPOCHS_TO_SPARE)
+        source.sink.passed.begin(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
 
     def begin(self, where: str, level: Level, generation: int) -> str:
         return msgspec.json.encode(self._source.sink.log.begin(generation)).decode()
@@ -117,7 +117,7 @@ class ChannelMonitor:
         reader: str,
         sink: ChannelSink,
         live: LiveParts,
-        retained: Callable[[frozenset[str]], Sequence[ChannelPosition]],
+        retained: Callable[[], Sequence[ChannelPosition]],
     ) -> None:
         """`retained`: returns where the rows begin that the job's retained checkpoints need."""
         self._reader = reader
@@ -127,13 +127,14 @@ class ChannelMonitor:
         self._newest: ChannelPosition | None = None
 
     def tell(self, position: str) -> None:
-        self._newest = self._live.of(parsed(position, dict[str, int]))
+        end = parsed(position, dict[str, int])
+        self._newest = self._live.of(end)
         done, log = self._sink.passed, self._sink.log
-        passed = done.done(self._reader, self._newest)
+        passed = done.done(self._reader, self._live.left(end))
         if passed is not None and log.is_worth_a_trim(passed):
             try:
                 held = done.held  # before the manifests: a checkpoint holds its rows until it has its manifest
-                log.trim(before_all(passed, [*held, *self._retained(done.sources)]))
+                log.trim(least([passed, *held, *self._retained()]))
             except TidegateError as error:
                 _LOG.warning("channel %s: no rows were removed (%s)", self._reader, error)
 
@@ -196,19 +197,19 @@ class _Told:
             yield from self.rows(wanted)
 
 
-def rows_retained(job: Folder, channel: str, sources: frozenset[str]) -> list[ChannelPosition]:
-    """For each retained checkpoint of the job and each use of these sources: where the rows of the channel begin that
-    are in flight. The other rows come again after a restore.
+def rows_retained(job: Folder, channel: str) -> list[ChannelPosition]:
+    """For each retained checkpoint of the job and each of its readers that has rows of the channel in flight: where
+    they begin, also for a reader that the program has no more. The other rows come again after a restore.
     """
     found: list[ChannelPosition] = []
     records = [read_retained(job, number) for number in retained_numbers(job)]
     for record in (each for each in records if each is not None and each.in_flight):
         for done in record.queries:
             ends = positions_of(done.sources, done.offsets)
-            texts = [text for uid, text in ends if uid in sources and text is not None]
+            texts = [text for _, text in ends if text is not None]
             positions = [position for text in texts if (position := position_in(text, channel)) is not None]
             barrier = {part: at for part, at in record.in_flight.items() if is_part_of(channel, part)}
-            found += [in_flight(position, barrier) for position in positions]
+            found += [rows for position in positions if (rows := in_flight(position, barrier))]
     return found
 
 

@@ -96,6 +96,7 @@ def test_at_least_once_a_reader_takes_part_when_it_is_past_all_barriers() -> Non
 def test_unaligned_a_query_takes_part_at_once_wherever_it_stands() -> None:
     barriers = Barriers([WRITER, READER], Alignment.UNALIGNED)
     assert barriers.waits_for("add", {"numbers-in": [{"numbers.1.0": 1}]}) == {}
+    assert barriers.waits_for("add", {"numbers-in": [{}]}) == {"numbers": None}, "a restore would not find its rows"
 
 
 def test_an_aligned_checkpoint_goes_on_as_an_unaligned_one() -> None:
@@ -129,6 +130,7 @@ def test_a_restore_reads_the_rows_in_flight_and_skips_what_was_written_behind_th
     assert live.unread({"numbers.1.0": 4}, ends) == 5
     assert live.unread({"numbers.1.0": 6, "numbers.2.0": 3}, ends) == 0
     assert LiveParts(since=2).unread({"numbers.1.0": 4}, ends) == 3
+    assert live.unread({}, ends) == 3, "a source that is new begins in the new generation"
 
 
 def test_an_epoch_ends_at_the_barrier_at_the_latest() -> None:

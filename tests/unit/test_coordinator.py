@@ -287,6 +287,29 @@ def test_unaligned_a_reader_takes_part_at_once_and_its_rows_stay_until_the_end(j
     assert passed.held == ()
 
 
+def test_unaligned_a_reader_that_has_taken_part_before_its_writer_is_not_held(job: SmallJob) -> None:
+    job.lets_in("by-day", 1)
+    with job.coordinator.checkpoint(lambda: None, AlignmentRule(Alignment.UNALIGNED)) as snapshots:
+        each = iter(snapshots)
+        assert next(each).query == "add"
+        job.write(1)
+        job.lets_in("by-day", 2)
+        assert next(each).query == "by-day"
+        assert job.held_at is None
+
+
+def test_unaligned_a_reader_that_has_not_begun_to_read_takes_part_when_it_has(job: SmallJob) -> None:
+    """After a restore its source is new: Spark has no position of it. A checkpoint without one has its rows nowhere."""
+    job.done("add", 1, "numbers-in", "-")
+    with job.coordinator.checkpoint(lambda: None, AlignmentRule(Alignment.UNALIGNED)) as snapshots:
+        each = iter(snapshots)
+        assert next(each).query == "by-day"
+        job.coordinator.look_at_all()
+        job.lets_in("add", 2)
+        job.read(2, 2)
+        assert next(each).epoch == 2
+
+
 def test_unaligned_an_epoch_under_way_ends_first(job: SmallJob) -> None:
     job.write(1)
     job.lets_in("add", 1)

@@ -109,9 +109,11 @@ class Barriers:
         return self._at.get(channel)
 
     def passing(self, channel: str) -> frozenset[str]:
-        """The readers of a channel that are not held at its barrier."""
+        """The readers of a channel that are not held at its barrier. Unaligned, a reader may have taken part before its
+        writer.
+        """
         if self._alignment is not Alignment.AT_LEAST_ONCE:
-            return frozenset()
+            return frozenset(self._taken)
         several = (query for query in self._graph.values() if len(set(query.reads.values())) > 1)
         return frozenset(query.uid for query in several if channel in query.reads.values())
 
@@ -125,19 +127,21 @@ class Barriers:
         barrier is not known yet. Empty if the query is to take part now.
 
         `positions`: for each source, the end of the query's newest done epoch, at each place in its plan: a query that
-        reads a source twice can stand at two positions.
+        reads a source twice can stand at two positions. Empty for a source that it has not begun to read: its rows are
+        in flight behind no position, and a restore would not find them. So it is always aligned.
         """
-        if self._alignment is Alignment.UNALIGNED:
-            return {}
         waits: dict[str, int | None] = {}
         for source, channel in self._graph[query].reads.items():
             barrier = self._at.get(channel)
-            if barrier is None:
-                waits[channel] = None
-                continue
             for position in positions.get(source) or [{}]:
+                alignment = self._alignment if position else Alignment.ALIGNED
+                if alignment is Alignment.UNALIGNED:
+                    continue
+                if barrier is None:
+                    waits[channel] = None
+                    continue
                 left = self._live.unread(position, barrier)
-                if not self._alignment.allows(left):
+                if not alignment.allows(left):
                     waits[channel] = max(left, waits.get(channel) or left)
         return waits
 

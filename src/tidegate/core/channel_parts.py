@@ -75,10 +75,11 @@ class LiveParts:
 
     def unread(self, position: ChannelPosition, ends: ChannelPosition) -> int:
         """How many rows there are between a reader's position and the ends of a channel: negative if the reader is
-        ahead in a part.
+        ahead in a part. Without a position it begins behind what is in flight.
         """
         stands = self.of(position)
-        rows = [at - stands.get(part, 0) for part, at in self.of(ends).items() if is_behind(position, part)]
+        left = {part: at for part, at in self.of(ends).items() if position or generation_of(part) >= self.since}
+        rows = [at - stands.get(part, 0) for part, at in left.items() if is_behind(position, part)]
         ahead = [-at for part, at in stands.items() if at and part not in ends]
         return min([0, *rows, *ahead]) or sum(rows)
 

@@ -156,7 +156,7 @@ PLANTED_GRAPH_BUGS: Final = (
     PlantedGraphBug(
         "at-least-once, a reader takes part when it is past all barriers",
         "tidegate.core.barriers",
-        "                if not self._alignment.allows(left):\n",
+        "                if not alignment.allows(left):\n",
         "                if self._alignment is Alignment.ALIGNED and left:\n",
     ),
     PlantedGraphBug(

@@ -10,9 +10,13 @@ import pytest
 
 from tests.unit.test_channel_log import published
 from tidegate.channels.log import ChannelLog
+from tidegate.core.barriers import Alignment
 from tidegate.core.errors import TidegateError
-from tidegate.core.records import DoneEpoch, JobRecord
+from tidegate.core.ledger import START
+from tidegate.core.records import DoneEpoch, JobRecord, Start, encode
+from tidegate.core.spark_log import NO_OFFSET
 from tidegate.savepoints.cut import demand_cut
+from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 from tidegate.testing.contract import IDENTITY
 
@@ -20,8 +24,10 @@ JOB = JobRecord(name="job", job_id=IDENTITY.job_id, generation=1)
 
 
 def saved(query: str, epoch: int, *read: Mapping[str, int]) -> DoneEpoch:
-    """A query at the end of an epoch. `read`: the positions of one source, which the query reads so many times."""
-    positions = [json.dumps(each) for each in read]
+    """A query at the end of an epoch. `read`: the positions of one source, which the query reads so many times; empty
+    before its first epoch.
+    """
+    positions = [json.dumps(each) if each else NO_OFFSET for each in read]
     metadata = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
     sources = ("numbers-in",) * len(read)
     return DoneEpoch(
@@ -66,3 +72,21 @@ def test_rows_in_a_channel_refuse_a_savepoint_also_of_a_source_that_is_read_twic
     with pytest.raises(TidegateError) as refused:
         demand_cut(job, JOB, [saved("by-day", 2), saved("add", 7, *read)])
     assert (refused.value.code, refused.value.found) == ("TG-SAVEPOINT-REFUSED", found)
+
+
+@pytest.mark.parametrize("alignment", Alignment)
+def test_no_row_may_be_behind_a_source_that_is_new_and_has_no_position_yet(job: Folder, alignment: Alignment) -> None:
+    """A restore begins it in the newest generation: there the rows would be missing."""
+    start = Start(
+        job_id=JOB.job_id,
+        generation=1,
+        first_epoch=8,
+        sources=("numbers-in",),
+        sinks=(),
+        positions={"numbers-in": '{"numbers.1.0":4}'},
+    )
+    open_storage(job / "queries" / "add" / "g1").put_if_absent(START, encode(start))
+    demand_cut(job, JOB, [saved("by-day", 1), saved("add", 7, {})], alignment)
+    with pytest.raises(TidegateError) as refused:
+        demand_cut(job, JOB, [saved("by-day", 2), saved("add", 7, {})], alignment)
+    assert (refused.value.code, refused.value.found) == ("TG-SAVEPOINT-REFUSED", "rows that it has not read: 2")

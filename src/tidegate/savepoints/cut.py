@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate.checkpoints.job_layout import CHANNELS
+from tidegate.checkpoints.job_layout import CHANNELS, QUERIES, generation_folder
 from tidegate.core.barriers import Alignment
 from tidegate.core.channel_parts import ALL_LIVE, ChannelPosition, in_flight, position_in
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import ChannelEpoch, DoneEpoch, JobRecord
+from tidegate.core.ledger import START, position_of
+from tidegate.core.records import ChannelEpoch, DoneEpoch, JobRecord, Start
 from tidegate.core.spark_log import positions_of
 from tidegate.savepoints.restored import live_parts
 from tidegate.storages.opening import open_storage
@@ -49,15 +50,24 @@ def demand_cut(
     for channel in names:
         ends = _ends(channels.below(f"{channel}/{EPOCHS}"), queries)
         for query in queries:
-            for _, text in positions_of(query.sources, query.offsets):
-                position = None if text is None else position_in(text, channel)
+            for source, text in positions_of(query.sources, query.offsets):
+                position = position_in(_begin(job_folder, query, source) if text is None else text, channel)
                 if position is not None:
                     barrier = live.of(_demanded(job, channel, ends))
                     unread = live.unread(position, barrier)
-                    _compare(job, channel, query.query, unread, alignment)
+                    _compare(job, channel, query.query, unread, Alignment.ALIGNED if text is None else alignment)
                     rows[query.query] += max(unread, 0)
                     flying.update({part: barrier[part] for part in in_flight(position, barrier)})
     return Cut(flying, rows)
+
+
+def _begin(job_folder: Folder, query: DoneEpoch, source: str) -> str:
+    """Where a source begins that is new after a restore, and of which the query has done no epoch yet. A restore of
+    these epochs would begin it elsewhere, so no row may be behind it.
+    """
+    ledger = open_storage(generation_folder(job_folder / QUERIES / query.query, query.generation))
+    start = record_in(ledger, Start, START)
+    return "" if start is None else position_of(start.positions.get(source, ""))
 
 
 def _demanded(job: JobRecord, channel: str, ends: ChannelPosition | None) -> ChannelPosition:

@@ -129,6 +129,15 @@ def test_rows_stay_of_a_generation_that_no_reader_has_begun(sink: ChannelSink, l
     assert len(ChannelLog(sink.folder).between(done, {**done, "numbers.2.0": 14}, "")) == 7
 
 
+def test_rows_stay_of_a_generation_that_no_reader_stands_in(sink: ChannelSink) -> None:
+    """One reader has left it behind, and another one has not begun it."""
+    published(sink.log, sink.folder, *range(2))
+    published(sink.log, sink.folder, *range(6), generation=2)
+    sink.log.trim(least([{"numbers.1.0": 4}, {"numbers.3.0": 2}]))
+    published(sink.log, sink.folder, 0, generation=3)
+    assert len(ChannelLog(sink.folder).between({}, {"numbers.2.0": 12}, "")) == 6
+
+
 def test_rows_in_flight_stay_for_a_reader_that_the_program_does_not_have_any_more(sink: ChannelSink) -> None:
     """The checkpoint is retained: the program as it was reads them. So it is where only the uid of a source is new."""
     published(sink.log, sink.folder, *range(6))

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate.core.channel_parts import is_behind, part_of
+from tidegate.core.channel_parts import generation_of, part_of
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import ChannelEpoch, ChannelRows, Committable, JournalRef, Position, encode
 from tidegate.disk.side_by_side import side_by_side
@@ -185,8 +185,8 @@ class ChannelLog:
         return self._unneeded(before) >= TRIMMED_TOGETHER
 
     def trim(self, before: Mapping[str, int]) -> None:
-        """Rows before this position are needed no more, and those of older parts that are not in it. They go behind the
-        next published epoch.
+        """Rows before this position are needed no more, and those of parts that are older than all in it. They go
+        behind the next published epoch.
         """
         with self._lock:
             self._needed = max(self._needed, self._records[self._unneeded(before)].number)
@@ -194,11 +194,13 @@ class ChannelLog:
     def _unneeded(self, before: Mapping[str, int]) -> int:
         """How many records at the begin have no row that is needed."""
 
+        oldest = min(map(generation_of, before), default=-1)
+
         def is_needed(record: ChannelEpoch) -> bool:
             return any(
                 rows.begin + rows.journal.rows > before.get(rows.part, 0)
                 for rows in record.rows
-                if is_behind(before, rows.part)
+                if generation_of(rows.part) >= oldest
             )
 
         records = self._records[: -self._kept_at_least]

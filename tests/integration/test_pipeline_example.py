@@ -19,7 +19,7 @@ def test_each_large_order_of_a_visit_that_has_ended_is_an_alert_once(place: Plac
     """The rows come in two starts. Visits that end later than two seconds before the last click are still open."""
     (place.folder / "rows").mkdir()
     declare = runpy.run_path(str(EXAMPLE))["declare"]
-    rows = FileSource(place.folder / "rows", format="json", schema="timestamp timestamp, value long")
+    rows = FileSource(str(place.folder / "rows"), format="json", schema="timestamp timestamp, value long")
     for part in range(2):
         write(place.folder / "rows", part, range(part * 50 * SECONDS, (part + 1) * 50 * SECONDS))
         declare(rows, place.folder).run(until="caught-up")

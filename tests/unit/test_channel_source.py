@@ -138,6 +138,19 @@ def test_rows_stay_of_a_generation_that_no_reader_stands_in(sink: ChannelSink) -
     assert len(ChannelLog(sink.folder).between({}, {"numbers.2.0": 12}, "")) == 6
 
 
+def test_rows_stay_of_a_generation_that_only_a_checkpoint_under_way_has_begun(sink: ChannelSink) -> None:
+    """One reader has left it behind, and another one needs it from its first row."""
+    published(sink.log, sink.folder, *range(2))
+    published(sink.log, sink.folder, *range(6), generation=2)
+    published(sink.log, sink.folder, *range(6), generation=3)
+    channel = opened(sink, "numbers-in", "slow", "fast")
+    sink.passed.hold({"numbers.2.0": 9})
+    told(channel.monitor("job.slow.numbers-in"), *({"numbers.1.0": 4} for _ in range(2)))
+    told(channel.monitor("job.fast.numbers-in"), *({"numbers.3.0": 12} for _ in range(2)))
+    published(sink.log, sink.folder, 6, generation=3)
+    assert len(ChannelLog(sink.folder).between({}, {"numbers.2.0": 12}, "")) == 6
+
+
 def test_rows_in_flight_stay_for_a_reader_that_the_program_does_not_have_any_more(sink: ChannelSink) -> None:
     """The checkpoint is retained: the program as it was reads them. So it is where only the uid of a source is new."""
     published(sink.log, sink.folder, *range(6))

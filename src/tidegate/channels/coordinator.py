@@ -139,10 +139,10 @@ class Coordinator:
         participant = self._participants[query]
         with self._changed:
             if self._barriers is barriers and not barriers.waits_for(query, participant.positions(done)):
+                self._measured.take_part(query, participant.held(barriers))
                 barriers.take_part(query, participant.ends())
                 participant.keep_rows(done)
                 participant.move_gates(barriers)
-                self._measured.take_part(query, participant.held(barriers))
                 self._snapshots[query] = done
                 self._changed.notify_all()
 

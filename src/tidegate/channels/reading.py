@@ -10,7 +10,7 @@ from threading import Lock
 import pyarrow as pa
 
 from tidegate.channels.log import PublishedRows, rows_folder
-from tidegate.core.channel_parts import ChannelPosition, least
+from tidegate.core.channel_parts import ChannelPosition
 from tidegate.sources.logged import with_schema
 from tidegate.storages.journals import open_journal
 from tidegate.storages.schemes import Folder
@@ -49,15 +49,15 @@ class DonePositions:
         with self._lock:
             self._ends.update({reader: deque[ChannelPosition](maxlen=epochs) for reader in readers})
 
-    def done(self, reader: str, end: ChannelPosition) -> ChannelPosition | None:
-        """Record the end of a reader's epoch. Returns the position that all readers have passed; None if it is not
-        known, also while a reader has no live part.
+    def done(self, reader: str, end: ChannelPosition) -> Sequence[ChannelPosition]:
+        """Record the end of a reader's epoch. Returns a position that each reader has passed for good; nothing if one
+        of them is not known, also while a reader has no live part.
         """
         with self._lock:
             self._ends[reader].append(end)
             if any(len(ends) != ends.maxlen or not ends[0] for ends in self._ends.values()):
-                return None
-            return least([ends[0] for ends in self._ends.values()])
+                return []
+            return [ends[0] for ends in self._ends.values()]
 
 
 def shared_by_tasks(rows: Sequence[PublishedRows], tasks: int) -> list[tuple[PublishedRows, ...]]:

@@ -173,6 +173,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         RuleVerdict.SAID,
+        ("checkpointing_aligned_timeout", "checkpointing_timeout"),
+        lambda s: s.checkpointing_aligned_timeout >= s.checkpointing_timeout,
+        "with a checkpointing.aligned_timeout of at least checkpointing.timeout a checkpoint is aborted before its "
+        "barriers overtake rows",
+    ),
+    Rule(
+        RuleVerdict.SAID,
         ("state_backend",),
         lambda s: s.state_backend is Backend.HASHMAP,
         "hashmap keeps state in the JVM's heap and names no state files in its checkpoint: no transformWithState, and "

@@ -131,10 +131,10 @@ class ChannelMonitor:
         self._newest = self._live.of(end)
         done, log = self._sink.passed, self._sink.log
         passed = done.done(self._reader, self._live.left(end))
-        if passed is not None and log.is_worth_a_trim(passed):
+        if passed and log.is_worth_a_trim(least(passed)):
             try:
                 held = done.held  # before the manifests: a checkpoint holds its rows until it has its manifest
-                log.trim(least([passed, *held, *self._retained()]))
+                log.trim(least([*passed, *held, *self._retained()]))  # at once: the least of leasts would lack parts
             except TidegateError as error:
                 _LOG.warning("channel %s: no rows were removed (%s)", self._reader, error)
 

@@ -35,6 +35,7 @@ _ROUNDS: Mapping[str, int] = {
     "savepoint": 5,
     "scale": 1,
     "storage": 3,
+    "barriers": 5,
 }
 _QUICK_ROUNDS = 1
 _LEAST_EPOCHS = 20

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from bench import (
+    barrier_cost,
     environments,
     epochs,
     file_source,
@@ -82,6 +83,7 @@ STORAGE: Mapping[str, Measure] = {
     "storage-savepoint": storage_savepoint.measure,
     "storage-cluster": storage_cluster.measure,
 }
+BARRIERS: Mapping[str, Measure] = {"barrier-cost": barrier_cost.measure}
 SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,
     "kafka": KAFKA,
@@ -93,6 +95,7 @@ SUITES: Mapping[str, Mapping[str, Measure]] = {
     "savepoint": SAVEPOINT,
     "scale": SCALE,
     "storage": STORAGE,
+    "barriers": BARRIERS,
 }
 MEASURES: Mapping[str, Measure] = {name: measure for suite in SUITES.values() for name, measure in suite.items()}
 NEEDS: Mapping[str, environments.Environment] = {

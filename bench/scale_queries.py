@@ -88,16 +88,16 @@ def _run(spark: SparkSession, place: Path, queries: int, *, quick: bool) -> Pace
     handle = job.start()
     try:
         while min(handle.finished().values(), default=-1) < warm_up:
-            _watch(handle)
+            watch(handle)
         before, begun, cpu = handle.finished(), time.monotonic(), cpu_seconds_of_session()
         while time.monotonic() < begun + span:
-            _watch(handle)
+            watch(handle)
         return pace_of(before, handle.finished(), time.monotonic() - begun, cpu_seconds_of_session() - cpu)
     finally:
         handle.stop()
 
 
-def _watch(handle: JobHandle) -> None:
+def watch(handle: JobHandle) -> None:
     """For a moment. Raises what made the job fail."""
     if handle.wait(_LOOK_SECONDS):
         raise RuntimeError("the job has ended")

@@ -85,7 +85,7 @@ def test_a_reader_that_is_a_million_rows_behind_takes_part_at_its_next_epoch(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One word keeps it in its epoch until a checkpoint is under way behind the million. A restore reads them first."""
-    monkeypatch.setattr(starting, "_CHECKPOINTS_APART_SECONDS", 60.0)
+    monkeypatch.setattr(starting, "CHECKPOINTS_APART_SECONDS", 60.0)
     go, held = place.folder / "go", place.checkpoints / "job" / "checkpoints" / "held"
     place.write("sea")
     handle = waiting(place, go).start()

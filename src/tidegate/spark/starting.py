@@ -84,7 +84,7 @@ from tidegate.storages.leases import taken_lease
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
-_CHECKPOINTS_APART_SECONDS = 1.0
+CHECKPOINTS_APART_SECONDS = 1.0
 """The shortest time between two checkpoints across the queries of a job: readers are held while one is taken."""
 
 
@@ -340,7 +340,7 @@ def _keeping(
     if coordinator is not None and all(each.folder.is_local or each.store.names_files for each in plan.queries):
         retained = settings.checkpointing_retained
         checkpoints = GraphCheckpoints(job.folder, record, _running(plan), retained)
-        apart = max(_CHECKPOINTS_APART_SECONDS, settings.checkpointing_interval, settings.checkpointing_min_pause)
+        apart = max(CHECKPOINTS_APART_SECONDS, settings.checkpointing_interval, settings.checkpointing_min_pause)
         by_copies = not job.folder.is_local
         alignment = alignment_of(settings)
         yield Checkpointing(checkpoints, coordinator, alignment, apart, sources.keep_input, by_copies=by_copies)

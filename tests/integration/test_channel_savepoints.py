@@ -13,9 +13,8 @@ from threading import Event
 
 from pyspark.sql import functions as F
 
-from tests.integration.place import Place, error_of, run, wait_until
+from tests.integration.place import Place, run, wait_until
 from tidegate import FileSink, Job, Restore, SQLiteSink
-from tidegate.core.errors import Code
 from tidegate.savepoints.folder import open_savepoint
 
 
@@ -177,12 +176,18 @@ def saved_epochs(folder: Path | None) -> dict[str, int]:
     return {each.done.query: each.done.epoch for each in open_savepoint(folder).record.queries}
 
 
-def test_a_cancel_takes_no_savepoint_of_a_job_with_channels_and_the_job_runs_on(place: Place) -> None:
-    place.write("sea")
-    handle = counting(place).start()
-    try:
-        error = error_of(lambda: handle.cancel_with_savepoint(place.folder / "saved"))
-        assert (error.catalogue_entry, "tidegate stop job -p DIR" in error.next_step) == (Code.REQUEST_REFUSED, True)
-        wait_until(lambda: handle.status().queries[1].rows == 1, "the row behind the channel")
-    finally:
-        handle.stop()
+def test_a_cancel_with_a_savepoint_reads_the_channels_to_their_end(place: Place) -> None:
+    """All queries end at once, the reader in the middle of an epoch; elsewhere the job resumes exactly."""
+    with fed(place, files=10, every_seconds=0.2):
+        handle = counting(place, seconds=0.3).start()
+        wait_until(lambda: handle.status().queries[1].rows > 2, "rows behind the channel")
+        saved = handle.cancel_with_savepoint(place.folder / "saved")
+    elsewhere = str(place.folder / "elsewhere")
+    job = counting(place, "copy", "copy.db", checkpointing_dir=elsewhere)
+    job.start(until="caught-up", savepoint=saved).wait()
+    written = words_of(place)
+    table = dict(place.table(path="copy.db"))
+    assert table
+    assert {word: count for word, count in table.items() if count != written[word]} == {}
+    run(counting(place))
+    assert dict(place.table()) == written

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Lock
 
-from tidegate.channels.measuring import Measured
+from tidegate.channels.measuring import PartsTaken
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.done_epoch import done_epoch, finished_through
 from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule, Barriers, GraphQuery
@@ -78,7 +78,7 @@ class Coordinator:
         self._turn = Lock()
         self._barriers: Barriers | None = None
         self._snapshots: dict[str, DoneEpoch] = {}
-        self._measured = Measured(self._graph)
+        self._measured = PartsTaken(self._graph)
         self._aligned_until = math.inf
         self._over = ""
 
@@ -87,7 +87,7 @@ class Coordinator:
         return len(self._participants)
 
     @property
-    def measured(self) -> Measured:
+    def measured(self) -> PartsTaken:
         """The queries that have taken part in the newest checkpoint."""
         return self._measured
 
@@ -192,7 +192,7 @@ class Coordinator:
             if self._over:
                 raise self._not_complete("a job that runs", self._over, "start it, and take it again")
             self._snapshots = {}
-            self._measured = Measured(self._graph)
+            self._measured = PartsTaken(self._graph)
             self._barriers = barriers
             self._aligned_until = time.monotonic() + alignment.aligned_seconds
         return barriers

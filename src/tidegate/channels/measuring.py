@@ -9,7 +9,7 @@ from tidegate.core.barriers import GraphQuery
 from tidegate.core.records import TakenPart
 
 
-class Measured:
+class PartsTaken:
     """The queries of one checkpoint that have taken part. Its time begins here."""
 
     def __init__(self, graph: Sequence[GraphQuery]) -> None:

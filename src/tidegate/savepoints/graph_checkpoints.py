@@ -34,7 +34,7 @@ _Held: TypeAlias = tuple[DoneEpoch, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _Compared:
     """What was compared and measured. `parts`: by query; nothing if all had ended."""
 
     cut: Cut
@@ -76,7 +76,7 @@ class GraphCheckpoints:
         """`take` the newest done epochs. All queries have ended; `drained`: by a drain."""
         snapshots = [done for each in self._queries.values() if (done := newest_done(each)) is not None]
         cut = demand_cut(self._folder, self._job, snapshots, alignment)  # before any file is copied
-        return self._is_taken(snapshots, go_on, lambda _: _Taken(cut, alignment), drained=drained)
+        return self._is_taken(snapshots, go_on, lambda _: _Compared(cut, alignment), drained=drained)
 
     def take(self, snapshots: Snapshots, go_on: Callable[[], None]) -> bool:
         """Hold each snapshot, and write the manifest. False if a query has no snapshot, if Spark has removed files of
@@ -86,9 +86,9 @@ class GraphCheckpoints:
         Raises SAVEPOINT_REFUSED if the snapshots are no cut, storage errors, and what `go_on` raises.
         """
 
-        def compared(found: Sequence[DoneEpoch]) -> _Taken:
+        def compared(found: Sequence[DoneEpoch]) -> _Compared:
             cut = demand_cut(self._folder, self._job, found, snapshots.alignment)
-            return _Taken(cut, snapshots.alignment, snapshots.taken)
+            return _Compared(cut, snapshots.alignment, snapshots.taken)
 
         return self._is_taken(snapshots, go_on, compared)
 
@@ -96,7 +96,7 @@ class GraphCheckpoints:
         self,
         snapshots: Iterable[DoneEpoch],
         go_on: Callable[[], None],
-        compared: Callable[[Sequence[DoneEpoch]], _Taken],
+        compared: Callable[[Sequence[DoneEpoch]], _Compared],
         *,
         drained: bool = False,
     ) -> bool:
@@ -127,7 +127,7 @@ class GraphCheckpoints:
             found[done.query] = done, tuple(sorted(names))
         return [] if len(found) < len(self._queries) else [found[uid] for uid in self._queries]
 
-    def _is_put(self, name: str, found: Sequence[_Held], taken: _Taken, *, drained: bool) -> bool:
+    def _is_put(self, name: str, found: Sequence[_Held], taken: _Compared, *, drained: bool) -> bool:
         record = CheckpointRecord(
             number=self._manifests.next_number(),
             job=self._job.name,

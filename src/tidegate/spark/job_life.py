@@ -29,7 +29,6 @@ from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
 from tidegate.spark.reading_out import Reins, read_out_all
-from tidegate.spark.refusals import canceled_with_channels
 from tidegate.spark.savepointing import SavepointTaker, not_of_this_job
 from tidegate.storages.schemes import Folder
 
@@ -142,16 +141,16 @@ class JobLife:
         """Like `stop_with_savepoint` and `cancel_with_savepoint`, without waiting, and without a check of the folder.
 
         Raises if the request is not accepted: the job has no savepoints, is being drained without such a request, or is
-        already ending; or it has channels, and a cancel would leave rows in them.
+        already ending. In a job with channels their readers read them to the end first, within the time of a stop: a
+        savepoint is one cut across them.
         """
-        if self._has_channels and ending is EndMode.CANCEL:
-            raise canceled_with_channels(self.name)
         with self._asked.lock:
             if self._asked.ending is EndMode.DRAIN and ending is not EndMode.DRAIN:
                 raise no_last_savepoint(self.name, "the job is being drained: nothing resumes from its end")
             into = None if folder is None else str(folder)
             self.last_savepoint.ask(self.savepoints(), id, into, form, ending)
-            default = 0.0 if ending is EndMode.CANCEL else self._asked.timeout_seconds
+            at_once = ending is EndMode.CANCEL and not self._has_channels
+            default = 0.0 if at_once else self._asked.timeout_seconds
             self._end_by(ending, default if timeout_seconds is None else timeout_seconds)
 
     def finished(self) -> dict[str, int]:
@@ -272,12 +271,16 @@ class JobLife:
             self._at_end()
 
     def _read_out(self) -> None:
-        """After a stop the readers of channels have read what the other queries have written, if the time is enough."""
-        if not self._has_channels or self._asked.ending is not EndMode.STOP or self.outcome.error is not None:
+        """After a stop, and before a savepoint, the readers of channels read what the other queries have written, if
+        the time is enough.
+        """
+        ending = self._asked.ending
+        reads = ending is EndMode.STOP or (ending is EndMode.CANCEL and self.last_savepoint.is_asked)
+        if not self._has_channels or not reads or self.outcome.error is not None:
             return
 
         def is_cut_short() -> bool:
-            return self._asked.ending is not EndMode.STOP or time.monotonic() > self._asked.deadline
+            return self._asked.ending is not ending or time.monotonic() > self._asked.deadline
 
         read_out_all(self._runs.now, Reins(self._runs.another_run_of, self._look, is_cut_short))
 

@@ -73,6 +73,10 @@ class LastSavepoint:
             self._asked = asked
 
     @property
+    def is_asked(self) -> bool:
+        return self._asked is not None
+
+    @property
     def is_of_a_drain(self) -> bool:
         """True if the job is to be drained and end with it."""
         return self._asked is not None and self._asked.drained

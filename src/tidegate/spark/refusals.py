@@ -30,17 +30,6 @@ def not_drained(where: str, state: str, *, stands: bool) -> TidegateError:
     )
 
 
-def canceled_with_channels(job: str) -> TidegateError:
-    """A cancel ends the queries at once, so their newest epochs are no cut across the channels."""
-    return TidegateError(
-        Code.REQUEST_REFUSED,
-        expected="a stop, which lets the readers of channels read them to their end",
-        found="a cancel with a savepoint, of a job with channels",
-        where=f"job {job}",
-        next_step=f"stop it with the savepoint: tidegate stop {job} -p DIR",
-    )
-
-
 def cut_off_at_the_stop(where: str, epoch: int) -> TidegateError:
     """At-most-once: rows that wait for the watermark are lost rather than shown twice."""
     return TidegateError(

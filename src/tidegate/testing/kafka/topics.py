@@ -27,6 +27,7 @@ _NO_LEADER_YET = frozenset(
     }
 )
 """What a broker answers that has just started and does not lead its partitions yet."""
+_NOT_LISTED_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
 _PART_SECONDS = 0.05  # what has come by then is taken, be it less than was asked for
 
 
@@ -68,12 +69,19 @@ def create_topic(
     config: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> None:
-    """Create a topic with this name. `options`: client options, for example for a login."""
+    """Create a topic with this name, and wait until the brokers list it: they learn of it a moment after the
+    controller has answered. `options`: client options, for example for a login.
+    """
     admin: Any = AdminClient({**(options or {}), "bootstrap.servers": servers})
     made = admin.create_topics(
         [NewTopic(topic, num_partitions=partitions, config=dict(config or {}))], operation_timeout=_SECONDS
     )
     made[topic].result(_SECONDS)
+    end = time.monotonic() + _SECONDS
+    while (error := admin.list_topics(topic, timeout=_SECONDS).topics[topic].error) is not None:
+        if error.code() not in _NOT_LISTED_YET or time.monotonic() > end:
+            return
+        time.sleep(_PART_SECONDS)
 
 
 def delete_topic(servers: str, topic: str) -> None:

@@ -23,7 +23,7 @@ def declare(rows: RateSource | FileSource, folder: Path) -> Job:
     job = Job("pipeline", checkpointing_dir=str(folder / ".tidegate"), checkpointing_interval="1s")
     events, sessions, bought = job.channel("events"), job.channel("sessions"), job.channel("bought")
 
-    # Each second another user visits: 100 rows, of which one in ten is an order.
+    # Each second brings 100 rows of another user. One row in ten is an order, the others are clicks.
     user, price = "concat('user-', value div 100 % 20) AS user", "if(value % 10 = 9, value % 97, 0) AS price"
     parsed = job.source("rows", rows).selectExpr("value AS id", user, price, "timestamp AS at")
     job.query("ingest", parsed, sinks=[events])

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from tests.support.session import small_session
 
 READS = {"even": {"moved": 0}, "odd": {"moved": 1}, "pay": {"left": None, "right": None}}
-"""By query: the channels that it reads, and of which accounts: the rest of a division by two."""
+"""By query: the channels that it reads. 0: only rows of even accounts; 1: only of odd ones; None: all rows."""
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state"
 

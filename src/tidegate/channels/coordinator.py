@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Lock
 
+from tidegate.channels.log import PublishedRows
 from tidegate.channels.measuring import PartsTaken
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.done_epoch import done_epoch, finished_through
@@ -138,10 +139,11 @@ class Coordinator:
             return
         participant = self._participants[query]
         with self._changed:
-            if self._barriers is barriers and not barriers.waits_for(query, participant.positions(done)):
+            positions = participant.positions(done)
+            if self._barriers is barriers and not barriers.waits_for(query, positions):
                 self._measured.take_part(query, participant.held(barriers))
                 barriers.take_part(query, participant.ends())
-                participant.keep_rows(done)
+                participant.keep_rows(positions)
                 participant.move_gates(barriers)
                 self._snapshots[query] = done
                 self._changed.notify_all()
@@ -325,22 +327,20 @@ class Participant:
         """Where the channels end that the query writes."""
         return {channel.uid: channel.log.ends for channel in self._joined.writes}
 
-    def held(self, barriers: Barriers) -> Sequence[tuple[int, int]]:
-        """The rows and bytes that wait for it behind each barrier at which it is held."""
-        uid = self._joined.query.uid
-        channels = {channel.uid: channel for channel in self._joined.reads.values()}
-        at = {name: barriers.held_at(uid, name) for name in channels}
-        logs = ((channels[name].log, barrier) for name, barrier in at.items() if barrier is not None)
-        return [log.size(barrier, log.ends) for log, barrier in logs]
+    def held(self, barriers: Barriers) -> Sequence[PublishedRows]:
+        """The rows that wait for it behind each barrier at which it is held."""
+        logs = {channel.uid: channel.log for channel in self._joined.reads.values()}
+        found = ((log, barriers.held_at(self._joined.query.uid, uid)) for uid, log in logs.items())
+        return [rows for log, at in found if at is not None for rows in log.between(at, log.ends, "")]
 
-    def keep_rows(self, done: DoneEpoch) -> None:
-        """The query takes part: the rows behind its positions stay while the checkpoint is under way, and the record of
-        the epoch with which each of its channels ends.
+    def keep_rows(self, positions: Mapping[str, Sequence[ChannelPosition]]) -> None:
+        """The query takes part at these positions. While the checkpoint is under way, the rows behind them stay. So
+        does the newest record of each channel that the query writes: the cut is compared with it.
         """
         for channel in self._joined.writes:
             channel.passed.hold({part: max(at - 1, 0) for part, at in channel.log.ends.items()})
-        for uid, positions in self.positions(done).items():
-            for position in positions:
+        for uid, places in positions.items():
+            for position in places:
                 self._joined.reads[uid].passed.hold(position)
 
     def move_gates(self, barriers: Barriers) -> None:

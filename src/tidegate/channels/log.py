@@ -168,18 +168,6 @@ class ChannelLog:
                 raise self._lost(f"rows {at} to {to} of part {part}", where)
         return found
 
-    def size(self, begin: Mapping[str, int], end: Mapping[str, int]) -> tuple[int, int]:
-        """The rows between two positions and about how many bytes they have in their files. Rows that are not there any
-        more do not count.
-        """
-        rows = size_bytes = 0
-        for each in (each for record in self._records for each in record.rows if each.part in end):
-            first, last = max(each.begin, begin.get(each.part, 0)), min(each.begin + each.journal.rows, end[each.part])
-            if first < last:
-                rows += last - first
-                size_bytes += each.journal.size_bytes * (last - first) // each.journal.rows
-        return rows, size_bytes
-
     def is_worth_a_trim(self, before: Mapping[str, int]) -> bool:
         """True if enough records have gathered that `trim` would remove."""
         return self._unneeded(before) >= TRIMMED_TOGETHER
@@ -193,7 +181,6 @@ class ChannelLog:
 
     def _unneeded(self, before: Mapping[str, int]) -> int:
         """How many records at the begin have no row that is needed."""
-
         oldest = min(map(generation_of, before), default=-1)
 
         def is_needed(record: ChannelEpoch) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from tidegate.channels.log import PublishedRows
 from tidegate.core.barriers import GraphQuery
 from tidegate.core.records import TakenPart
 
@@ -19,16 +20,16 @@ class PartsTaken:
         self._barriers: dict[str, float] = {}
         self._taken: dict[str, TakenPart] = {}
 
-    def take_part(self, query: str, held: Sequence[tuple[int, int]]) -> None:
-        """A query takes part now. `held`: the rows and bytes that wait for it behind each barrier."""
+    def take_part(self, query: str, held: Sequence[PublishedRows]) -> None:
+        """A query takes part now. `held`: the rows that wait for it behind its barriers."""
         now = time.monotonic()
         seen = [self._barriers[channel] for channel in self._reads[query] if channel in self._barriers]
         self._barriers.update(dict.fromkeys(self._writes[query], now))
         self._taken[query] = TakenPart(
             after_ms=_ms(now - self._begun),
             aligned_ms=_ms(now - min(seen, default=now)),
-            rows_held=sum(rows for rows, _ in held),
-            bytes_held=sum(size for _, size in held),
+            rows_held=sum(each.rows for each in held),
+            bytes_held=sum(each.journal.size_bytes * each.rows // each.journal.rows for each in held),
         )
 
     @property

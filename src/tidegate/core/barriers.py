@@ -44,8 +44,8 @@ class Alignment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AlignmentRule:
-    """The alignment of each checkpoint of a job. `aligned_seconds`: one that is aligned and not complete by then goes
-    on as an unaligned one.
+    """The alignment of each checkpoint of a job. `aligned_seconds`: an aligned one that is not complete by then
+    continues as an unaligned one.
     """
 
     begin: Alignment = Alignment.ALIGNED
@@ -92,7 +92,9 @@ class Barriers:
         return self._alignment
 
     def overtake(self) -> None:
-        """An aligned checkpoint goes on as an unaligned one: what has taken part stands at its barriers."""
+        """An aligned checkpoint continues as an unaligned one. The queries that have taken part stand at their
+        barriers, so their snapshots stay right.
+        """
         if self._alignment is Alignment.ALIGNED:
             self._alignment = Alignment.UNALIGNED
 
@@ -127,8 +129,8 @@ class Barriers:
         barrier is not known yet. Empty if the query is to take part now.
 
         `positions`: for each source, the end of the query's newest done epoch, at each place in its plan: a query that
-        reads a source twice can stand at two positions. Empty for a source that it has not begun to read: its rows are
-        in flight behind no position, and a restore would not find them. So it is always aligned.
+        reads a source twice can stand at two positions. Empty for a source that it has not begun to read. Such a source
+        is always aligned: without a position a restore could not find its rows in flight.
         """
         waits: dict[str, int | None] = {}
         for source, channel in self._graph[query].reads.items():

@@ -100,6 +100,6 @@ def least(positions: Sequence[ChannelPosition]) -> ChannelPosition:
 
 
 def in_flight(position: ChannelPosition, barrier: ChannelPosition) -> ChannelPosition:
-    """For each part in which a reader at this position has rows left before the barrier, the first of them."""
+    """The first row in flight of each part that has any: they are between the reader's position and the barrier."""
     rows = {part: position.get(part, 0) for part in barrier if is_behind(position, part)}
     return {part: at for part, at in rows.items() if at < barrier[part]}

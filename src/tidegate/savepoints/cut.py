@@ -62,8 +62,8 @@ def demand_cut(
 
 
 def _begin(job_folder: Folder, query: DoneEpoch, source: str) -> str:
-    """Where a source begins that is new after a restore, and of which the query has done no epoch yet. A restore of
-    these epochs would begin it elsewhere, so no row may be behind it.
+    """The position in *start* of a source without a position in the query's epoch. The source is new since a restore,
+    and the query has not read it yet. A further restore begins it anew, at another position: so no row may be unread.
     """
     ledger = open_storage(generation_folder(job_folder / QUERIES / query.query, query.generation))
     start = record_in(ledger, Start, START)

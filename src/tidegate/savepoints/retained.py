@@ -99,10 +99,11 @@ def as_savepoint(folder: Folder, record: CheckpointRecord, into: Path, job_folde
     of_job = _behind_links(folder).parent.parent
     if not record.held_in and _reads_a_channel(of_job, record):
         raise of_channels(f"job {record.job}, {folder}")
-    if of_job != _behind_links(job_folder) and record.in_flight:
-        raise of_rows_in_flight(f"job {record.job}, {folder}")
-    if of_job != _behind_links(job_folder) and driver_or_engine_lives(of_job):
-        raise _runs(of_job, record.job)
+    if of_job != _behind_links(job_folder):
+        if record.in_flight:
+            raise of_rows_in_flight(f"job {record.job}, {folder}")
+        if driver_or_engine_lives(of_job):
+            raise _runs(of_job, record.job)
     generation = max((done.generation for done in record.queries), default=1)
     with Trust().over(into, "restore a retained checkpoint"):
         manifest = _manifest(folder)

@@ -8,7 +8,6 @@ processes divided by the epochs of both.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +17,7 @@ from pyspark.sql import SparkSession
 
 from bench.epochs import SOURCE
 from bench.figures import Better, Figure
-from bench.footprint import cpu_seconds_of_session
-from bench.scale_queries import Pace, pace_of, watch
+from bench.pace import Pace, measured_pace
 from bench.session import own_session
 from tidegate import Job, SparkSource, SQLiteSink
 from tidegate.spark import starting
@@ -91,16 +89,7 @@ def _run(spark: SparkSession, place: Path, side: str, *, quick: bool) -> Pace:
     table = SQLiteSink("table", str(place / "out.db"), table="counts", key="key")
     job.query("count", counts, mode="update", sinks=[table])
     with _apart(_NEVER_SECONDS if side == "none" else 1.0):
-        handle = job.start()
-    try:
-        while min(handle.finished().values(), default=-1) < warm_up:
-            watch(handle)
-        before, begun, cpu = handle.finished(), time.monotonic(), cpu_seconds_of_session()
-        while time.monotonic() < begun + span:
-            watch(handle)
-        return pace_of(before, handle.finished(), time.monotonic() - begun, cpu_seconds_of_session() - cpu)
-    finally:
-        handle.stop()
+        return measured_pace(job, warm_up, span)
 
 
 @contextmanager

@@ -8,9 +8,7 @@ while divided by the epochs of one query, *CPU ms an epoch* the CPU time divided
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -19,22 +17,13 @@ from pyspark.sql import functions as F
 
 from bench.epochs import SOURCE
 from bench.figures import Better, Figure
-from bench.footprint import cpu_seconds_of_session
+from bench.pace import Pace, measured_pace
 from bench.session import own_session
-from tidegate import FileSink, Job, JobHandle, SparkSource
+from tidegate import FileSink, Job, SparkSource
 
 QUERIES = 20
 _WARM_UP_EPOCHS, _SECONDS = 10, 30.0
 _QUICK_WARM_UP_EPOCHS, _QUICK_SECONDS = 3, 8.0
-_LOOK_SECONDS = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Of a job: milliseconds of an epoch of each query, and CPU time of all processes for one."""
-
-    epoch_ms: float
-    cpu_ms: float
 
 
 def measure(rounds: int, *, quick: bool) -> list[Figure]:
@@ -68,15 +57,6 @@ def figures(one: list[Pace], many: list[Pace]) -> list[Figure]:
     ]
 
 
-def pace_of(before: Mapping[str, int], after: Mapping[str, int], seconds: float, cpu_seconds: float) -> Pace:
-    """From the newest done epoch of each query before and after. Raises ValueError where one did none."""
-    epochs = [after[query] - before[query] for query in before]
-    if min(epochs) < 1:
-        raise ValueError(f"a query had no epoch in {seconds:g} s: {epochs}")
-    each = median(seconds / done for done in epochs)
-    return Pace(round(each * 1000, 1), round(cpu_seconds / sum(epochs) * 1000, 1))
-
-
 def _run(spark: SparkSession, place: Path, queries: int, *, quick: bool) -> Pace:
     warm_up, span = (_QUICK_WARM_UP_EPOCHS, _QUICK_SECONDS) if quick else (_WARM_UP_EPOCHS, _SECONDS)
     job = Job("bench", spark=spark, checkpointing_interval=0, checkpointing_dir=str(place / "checkpoints"))
@@ -85,19 +65,4 @@ def _run(spark: SparkSession, place: Path, queries: int, *, quick: bool) -> Pace
         rows = job.source(f"source-{number}", source).select((F.col("value") * 2).alias("v"))
         sink = FileSink(f"sink-{number}", place / f"out-{number}", format="json")
         job.query(f"query-{number}", rows, sinks=[sink])
-    handle = job.start()
-    try:
-        while min(handle.finished().values(), default=-1) < warm_up:
-            watch(handle)
-        before, begun, cpu = handle.finished(), time.monotonic(), cpu_seconds_of_session()
-        while time.monotonic() < begun + span:
-            watch(handle)
-        return pace_of(before, handle.finished(), time.monotonic() - begun, cpu_seconds_of_session() - cpu)
-    finally:
-        handle.stop()
-
-
-def watch(handle: JobHandle) -> None:
-    """For a moment. Raises what made the job fail."""
-    if handle.wait(_LOOK_SECONDS):
-        raise RuntimeError("the job has ended")
+    return measured_pace(job, warm_up, span)

@@ -11,8 +11,8 @@ from bench import barrier_cost, scale_queries, scale_state
 from bench.__main__ import of_suite
 from bench.child import MEASURES, ON_REQUEST, SUITES
 from bench.footprint import cpu_seconds_of_session
+from bench.pace import Pace, pace_of
 from bench.scale_kafka import memory
-from bench.scale_queries import Pace, pace_of
 from bench.scale_snapshot import Upload, Uploads, longest, parted, spans_of
 from bench.scale_state import CHANGED, Times, stretches
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.campaign.drivers import CampaignFailed
+from tests.campaign.ending import failure_lines, finding_words, flaws_kept
 from tests.crash.bank import Bank, Settings
 from tests.crash.bank_program import FEE
 from tests.support.driver import Driver
@@ -31,34 +32,67 @@ _AT_MOST_SECONDS = 20.0
 _LOOK_SECONDS = 0.02
 
 
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """What the user chose. `folder`: an empty one."""
+
+    folder: Path
+    kills: int
+    seed: int
+
+    @property
+    def command(self) -> str:
+        return f"./dev campaign graph --kills {self.kills} --seed {self.seed}"
+
+
 @dataclass(slots=True)
 class GraphReport:
     """What was done and found. `flaws`: without any nothing is wrong."""
 
+    options: GraphOptions
     kills: int = 0
     checkpoints: int = 0
     flying: int = 0
-    torn: int = 0
     payments: int = 0
-    lost: int = 0
-    repeated: int = 0
     restores: int = 0
     modes: Counter[str] = field(default_factory=Counter[str])
+    found: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("torn", "lost", "repeated"), 0))
+    history: list[str] = field(default_factory=list[str])
     flaws: list[str] = field(default_factory=list[str])
+    seconds: float = 0.0
+    seconds_in: dict[str, float] = field(default_factory=dict[str, float])
+
+    def as_text(self) -> str:
+        modes = ", ".join(f"{count} {mode}" for mode, count in sorted(self.modes.items()))
+        lines = [
+            f"seed {self.options.seed}: {self.kills} kills ({modes}), {self.restores} restores, killed on the way",
+            f"{self.checkpoints} checkpoints counted, {self.flying} with money in channels, "
+            f"{self.payments} payments compared: {finding_words(self)}",
+            f"{self.seconds / 60:.1f} minutes",
+        ]
+        return "\n".join([*lines, *failure_lines(self, self.history)])
+
+
+def run_campaign(options: GraphOptions, tell: Callable[[str], None]) -> GraphReport:
+    """Kill by the seeded plan; never raises for what the kills bring to light."""
+    report = GraphReport(options)
+    with flaws_kept(report):
+        GraphCampaign(report, tell).run()
+    return report
 
 
 class GraphCampaign:
-    """One campaign, in an empty folder."""
+    """One campaign. It writes into its report what it does and finds."""
 
-    def __init__(self, folder: Path, seed: int, tell: Callable[[str], None]) -> None:
-        self.report = GraphReport()
-        self._bank = Bank(folder)
-        self._rng = random.Random(seed)
-        self._tell = tell
+    def __init__(self, report: GraphReport, tell: Callable[[str], None]) -> None:
+        self.report = report
+        self._bank = Bank(report.options.folder)
+        self._rng = random.Random(report.options.seed)
+        self._tell_user = tell
         self._to_count: set[int] = set()
 
-    def run(self, kills: int) -> GraphReport:
-        while self.report.kills < kills:
+    def run(self) -> None:
+        while self.report.kills < self.report.options.kills:
             self._life()
             if self.report.kills % _LIVES_BETWEEN_COUNTS == 0:
                 self._count()
@@ -69,7 +103,10 @@ class GraphCampaign:
         for number in self._rng.sample(checkpoints, min(RESTORES, len(checkpoints))):
             if number in self._bank.checkpoints():
                 self._go_back(number)
-        return self.report
+
+    def _tell(self, line: str) -> None:
+        self.report.history.append(line)
+        self._tell_user(line)
 
     # --- one life -------------------------------------------------------------------------------------------
 
@@ -124,7 +161,7 @@ class GraphCampaign:
         for number, money in (self._bank.money(*numbers) if numbers else {}).items():
             self.report.checkpoints += 1
             self.report.flying += money.flying > 0
-            self.report.torn += money.excess != 0
+            self.report.found["torn"] += money.excess != 0
             if money.excess:
                 self.report.flaws.append(f"checkpoint {number} has {money.excess} too much: {money}")
 
@@ -134,8 +171,8 @@ class GraphCampaign:
         paid = Counter(json.loads(line)["amount"] for each in files for line in each.read_text().splitlines())
         due = Counter(amount - FEE for amount in self._bank.ordered)
         self.report.payments = due.total()
-        self.report.lost, self.report.repeated = (due - paid).total(), (paid - due).total()
-        if self.report.lost or self.report.repeated:
+        self.report.found |= {"lost": (due - paid).total(), "repeated": (paid - due).total()}
+        if due != paid:
             self.report.flaws.append(f"not paid: {list(due - paid)[:5]}; paid twice: {list(paid - due)[:5]}")
 
     def _go_back(self, number: int) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Event
 
 from tests.crash.bank_checker import Money
 from tests.house.repository import ROOT
 from tests.support.driver import Driver
+from tests.support.feeding import repeated
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.storages.schemes import Folder
 
@@ -54,24 +53,9 @@ class Bank:
             )
         return {int(number): Money(**money) for number, money in json.loads(done.stdout).items()}
 
-    @contextmanager
-    def fed(self) -> Iterator[None]:
+    def fed(self) -> AbstractContextManager[None]:
         """Orders come all the time; so many files at most. No two orders have the same amount."""
-        stopped = Event()
-
-        def feed() -> None:
-            for _ in range(FILES_AT_ONCE):
-                self._order()
-                if stopped.wait(0.5):
-                    return
-
-        with ThreadPoolExecutor() as pool:
-            feeding = pool.submit(feed)
-            try:
-                yield
-            finally:
-                stopped.set()
-            feeding.result()
+        return repeated(self._order, times=FILES_AT_ONCE, every_seconds=0.5)
 
     @property
     def ordered(self) -> range:

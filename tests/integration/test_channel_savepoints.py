@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
-from threading import Event
 
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, run, wait_until
+from tests.support.feeding import repeated
 from tidegate import FileSink, Job, Restore, SQLiteSink
 from tidegate.savepoints.folder import open_savepoint
 
@@ -126,21 +127,14 @@ def test_a_savepoint_of_a_diamond_under_load_is_restored_elsewhere_with_exact_ou
 @contextmanager
 def fed(place: Place, files: int, every_seconds: float) -> Iterator[None]:
     """Files of words come all the time, so many at most; the first ones are there before the block."""
-    stopped = Event()
+    numbers = count()
 
-    def feed() -> None:
-        for number in range(files):
-            if not stopped.wait(every_seconds):
-                place.write("sea", f"stone {number % 5}", "sand")
+    def write() -> None:
+        place.write("sea", f"stone {next(numbers) % 5}", "sand")
 
-    with ThreadPoolExecutor() as pool:
-        feeding = pool.submit(feed)
-        try:
-            wait_until(lambda: len(list(place.input.iterdir())) > 2, "the first files")
-            yield
-        finally:
-            stopped.set()
-        feeding.result()
+    with repeated(write, times=files, every_seconds=every_seconds):
+        wait_until(lambda: len(list(place.input.iterdir())) > 2, "the first files")
+        yield
 
 
 def words_of(place: Place) -> Counter[str]:

@@ -102,13 +102,13 @@ PLANTED_GRAPH_BUGS: Final = (
     PlantedGraphBug(
         "an input that is held is released after the own snapshot",
         _COORDINATOR,
-        "        participant = self._participants[query]\n        with self._changed:\n            if self._barriers",
+        "        participant = self._participants[query]\n        with self._changed:\n            positions",
         "        participant = self._participants[query]\n"
         "        waits = barriers.waits_for(query, participant.positions(done))\n"
         "        for channel in participant._joined.reads.values():\n"
         "            if channel.uid not in waits:\n"
         "                channel.gate.let_pass(query)\n"
-        "        with self._changed:\n            if self._barriers",
+        "        with self._changed:\n            positions",
     ),
     PlantedGraphBug(
         "a reader takes part when it stands at the barriers of all channels",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidegate import operate as operate
+    from tidegate.channels.kafka import KafkaChannel
     from tidegate.core import happenings
     from tidegate.core.errors import TidegateError
     from tidegate.savepoints.restoring import Restore
@@ -41,6 +42,7 @@ __all__ = [
     "JobEvent",
     "JobHandle",
     "JobStatus",
+    "KafkaChannel",
     "KafkaSink",
     "KafkaSource",
     "PrintSink",
@@ -73,6 +75,7 @@ _HOMES = {
     "JobEvent": "tidegate.spark.listeners",
     "JobHandle": "tidegate.spark.handle",
     "JobStatus": "tidegate.spark.job_status",
+    "KafkaChannel": "tidegate.channels.kafka",
     "KafkaSink": "tidegate.sinks.kafka.sink",
     "KafkaSource": "tidegate.spark.sources.kafka",
     "PrintSink": "tidegate.sinks.printing",

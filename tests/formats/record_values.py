@@ -7,6 +7,7 @@ from pathlib import Path
 from tidegate.core.records import (
     KINDS,
     Attempt,
+    ChannelBegin,
     ChannelEpoch,
     ChannelRows,
     CheckpointRecord,
@@ -120,6 +121,7 @@ RECORDS = (
             ),
         ),
     ),
+    ChannelBegin(generation=2, topic="words", topic_id="UWm8qYtVQ3OpHtQ3PzN5eg", offsets={"0": 17, "1": 4}),
     ChannelEpoch(
         number=41,
         oldest=3,

@@ -126,6 +126,12 @@ FIELDS: dict[str, dict[str, Any]] = {
         "alignment": "",
         "taken": {},
     },
+    "channel-begin": {
+        "generation": 2,
+        "topic": "words",
+        "topic_id": "UWm8qYtVQ3OpHtQ3PzN5eg",
+        "offsets": {"0": 17, "1": 4},
+    },
     "channel-epoch": {
         "number": 41,
         "oldest": 3,

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run
 from tidegate import FileSink, Job, SQLiteSink
-from tidegate.channels.sink import ChannelSink
+from tidegate.channels.channel import Channel
 from tidegate.core.errors import Code
 
 
@@ -113,7 +113,7 @@ def writer(place: Place, *more: str, query: str = "write") -> Job:
 
 def with_reader(place: Place, job: Job) -> Job:
     words = next(sink for query in job._queries for sink in query.sinks)  # pyright: ignore[reportPrivateUsage]
-    assert isinstance(words, ChannelSink)
+    assert isinstance(words, Channel)
     job.query("read", job.source("in", words), sinks=[FileSink("out", place.folder / "out", format="json")])
     return job
 

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pytest
 
 from tests.kafka.seen import visible_now
+from tidegate.channels.kafka import KafkaChannel, KafkaChannelSink
 from tidegate.core.records import Answer, Attempt, Committable
 from tidegate.sinks.base import SinkPlan, Transaction, TwoPhaseSink
 from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.rows import RowRefused
+from tidegate.storages.schemes import Folder
 from tidegate.testing.contract import IDENTITY, SCHEMA, Row, SinkContract
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
@@ -39,6 +41,10 @@ class PartitionedSink(KafkaSink):
 def with_partition(batch: pa.RecordBatch) -> pa.RecordBatch:
     numbers = (batch.column("id").fill_null(0).to_numpy() // 1000 % PARTITIONS).astype(np.int32)
     return batch.append_column("partition", pa.array(numbers))
+
+
+class PartitionedChannel(PartitionedSink, KafkaChannelSink):
+    """The writing end of a channel over Kafka."""
 
 
 class _Partitioned(Transaction):
@@ -95,3 +101,12 @@ class TestKafka(SinkContract):
         yield
         sink = self.opened()
         sink.abort(sink.pending(IDENTITY))
+
+
+@pytest.mark.more
+class TestChannelOverKafka(TestKafka):
+    def make_sink(self) -> TwoPhaseSink:
+        over = KafkaChannel(self.broker.servers, self.topic, transactional_id_prefix=self.topic, transaction_timeout=60)
+        sink = PartitionedChannel("numbers", Folder.of(self.folder / "channels" / "numbers"), over)
+        sink.partition = "partition"
+        return sink

@@ -186,7 +186,7 @@ def test_a_restored_reader_reads_the_rows_in_flight_and_skips_those_behind_the_b
     published(sink.log, sink.folder, *range(3))
     published(sink.log, sink.folder, 0, generation=2)
     live = LiveParts(2, {"numbers.1.0": 4})
-    positions = ChannelPositions(lambda: sink.log, "", {"numbers.1.0": 3}, lambda: 1, live)
+    positions = ChannelPositions(sink, "", {"numbers.1.0": 3}, lambda: 1, live)
     end = positions.after(positions.first())
     assert end == {"numbers.1.0": 4, "numbers.2.0": 2}
     read = [each for rows in positions.parts(positions.first(), end) for each in rows]
@@ -277,7 +277,7 @@ def test_what_an_interrupted_trim_has_left_goes_with_the_next_one(sink: ChannelS
 
 def test_an_epoch_ends_where_the_channel_ends(sink: ChannelSink) -> None:
     published(sink.log, sink.folder, 0)
-    positions = ChannelPositions(lambda: sink.log, "", {"numbers.1.0": 0}, lambda: 2)
+    positions = ChannelPositions(sink, "", {"numbers.1.0": 0}, lambda: 2)
     positions.catch_up()
     sink.log.publish([staged(sink.folder, attempt_of(epoch=1))])
     assert positions.after({"numbers.1.0": 0}) == {"numbers.1.0": 2}

@@ -123,6 +123,19 @@ def test_a_reader_is_held_from_the_writers_snapshot_until_its_own(job: SmallJob)
     assert seen == [None, 4, 4, None]
 
 
+def test_the_end_of_an_epoch_is_recorded_before_the_next_one_begins_and_when_the_query_has_ended(
+    job: SmallJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while no checkpoint is under way: a channel over Kafka ends where it ended then."""
+    stood = list[tuple[str, int]]()
+    monkeypatch.setattr(job.channel, "stand", lambda writer, epoch: stood.append((writer.query, epoch)))
+    job.lets_in("by-day", 1)
+    job.lets_in("add", 1)
+    job.write(1)
+    job.coordinator.participant("by-day").ended()
+    assert stood == [("by-day", 0), ("by-day", 1)]
+
+
 def test_a_busy_query_takes_part_just_before_its_next_epoch(job: SmallJob) -> None:
     with job.coordinator.checkpoint(lambda: None) as snapshots:
         job.lets_in("by-day", 1)

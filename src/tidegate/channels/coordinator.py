@@ -20,9 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Lock
 
-from tidegate.channels.log import PublishedRows
+from tidegate.channels.channel import Channel, RowsBetween
 from tidegate.channels.measuring import PartsTaken
-from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.done_epoch import done_epoch, finished_through
 from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule, Barriers, GraphQuery
 from tidegate.core.channel_parts import ChannelPosition, LiveParts, position_in
@@ -45,8 +44,8 @@ class JoinedQuery:
 
     query: Query
     folder: Folder
-    reads: Mapping[str, ChannelSink]
-    writes: tuple[ChannelSink, ...]
+    reads: Mapping[str, Channel]
+    writes: tuple[Channel, ...]
 
     def in_graph(self) -> GraphQuery:
         channels = {source: channel.uid for source, channel in self.reads.items()}
@@ -276,6 +275,7 @@ class Participant:
         query cannot be looked at, the checkpoint that is under way is aborted.
         """
         with self._lock:
+            self._stand(epoch - 1)
             try:
                 self._coordinator.look(self._joined.query.uid, self.newest)
             except (OSError, TidegateError) as error:
@@ -283,10 +283,15 @@ class Participant:
                 _LOG.warning("%s: the checkpoint that was under way is aborted: %s", self._joined.query, error)
             self._let_in = epoch
 
+    def ended(self) -> None:
+        """In the query's own thread: it has ended, and all its epochs are done."""
+        with self._lock:
+            self.newest()
+
     def look(self) -> None:
         """In any thread: let the query take part if it has nothing to do."""
         with self._lock:
-            self._coordinator.look(self._joined.query.uid, self._stand)
+            self._coordinator.look(self._joined.query.uid, self._between_epochs)
 
     def reached(self) -> FinishedThrough | None:
         """How far the query is done; None before its first epoch."""
@@ -296,7 +301,7 @@ class Participant:
         """The newest done epoch, also while a later one is under way."""
         return self._done(self.reached())
 
-    def _stand(self) -> DoneEpoch | None:
+    def _between_epochs(self) -> DoneEpoch | None:
         """The newest done epoch, if the query is between two epochs."""
         reached = self.reached()
         return None if reached is None or reached.epoch < self._let_in else self._done(reached)
@@ -306,7 +311,16 @@ class Participant:
         *finished_through* back. The next epoch writes it anew.
         """
         done = None if reached is None else done_epoch(self._joined.query, self._ledger, reached)
-        return None if done is None or self._has_published_behind(done) else done
+        if done is None:
+            return None
+        if done.generation == self._joined.query.generation:
+            self._stand(done.epoch)
+        return None if self._has_published_behind(done) else done
+
+    def _stand(self, epoch: int) -> None:
+        """This epoch is done, and the next one has not begun."""
+        for channel in self._joined.writes:
+            channel.stand(self._joined.query.sink(channel.uid), epoch)
 
     def _has_published_behind(self, done: DoneEpoch) -> bool:
         newest = [channel.log.position(self._joined.query.uid) for channel in self._joined.writes]
@@ -327,11 +341,11 @@ class Participant:
         """Where the channels end that the query writes."""
         return {channel.uid: channel.log.ends for channel in self._joined.writes}
 
-    def held(self, barriers: Barriers) -> Sequence[PublishedRows]:
-        """The rows that wait for it behind each barrier at which it is held."""
-        logs = {channel.uid: channel.log for channel in self._joined.reads.values()}
-        found = ((log, barriers.held_at(self._joined.query.uid, uid)) for uid, log in logs.items())
-        return [rows for log, at in found if at is not None for rows in log.between(at, log.ends, "")]
+    def held(self, barriers: Barriers) -> Sequence[RowsBetween]:
+        """What waits for it behind each barrier at which it is held."""
+        channels = {channel.uid: channel for channel in self._joined.reads.values()}
+        found = ((each, barriers.held_at(self._joined.query.uid, uid)) for uid, each in channels.items())
+        return [channel.between(at, channel.readable()) for channel, at in found if at is not None]
 
     def keep_rows(self, positions: Mapping[str, Sequence[ChannelPosition]]) -> None:
         """The query takes part at these positions. While the checkpoint is under way, the rows behind them stay. So

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from tidegate.core.channel_parts import generation_of, part_of
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import ChannelEpoch, ChannelRows, Committable, JournalRef, Position, encode
+from tidegate.core.records import ChannelEpoch, ChannelRows, Committable, JournalRef, Position, SinkIdentity, encode
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.savepoints.cut import EPOCHS
 from tidegate.sinks.standing import Entry, Standing, standing_of_epoch, standing_of_one
@@ -150,6 +150,32 @@ class ChannelLog:
                     return Standing.SAME, True
                 self._look_ahead()
 
+    def note(self, job_id: str, query: str, generation: int, epoch: int, ends: Mapping[str, int]) -> None:
+        """Record where a channel ends with an epoch, if its rows are elsewhere. Does nothing if this epoch or a later
+        one is recorded: the first record of an epoch counts.
+        """
+        with self._lock:
+            while not self.has_noted(generation, epoch):
+                record = ChannelEpoch(
+                    number=_behind(self._records),
+                    oldest=self._needed,
+                    job_id=job_id,
+                    query=query,
+                    generation=generation,
+                    epoch=epoch,
+                    digest="",
+                    committables=(),
+                    rows=(),
+                    ends=dict(ends),
+                )
+                if not self._put(record):
+                    self._look_ahead()
+
+    def has_noted(self, generation: int, epoch: int) -> bool:
+        """True if this process knows a record of this epoch or of a later one."""
+        newest = self._records[-1:]
+        return any((each.generation, each.epoch) >= (generation, epoch) for each in newest)
+
     def between(self, begin: Mapping[str, int], end: Mapping[str, int], where: str) -> list[PublishedRows]:
         """The rows between two positions, in the order of their numbers.
 
@@ -184,11 +210,7 @@ class ChannelLog:
         oldest = min(map(generation_of, before), default=-1)
 
         def is_needed(record: ChannelEpoch) -> bool:
-            return any(
-                rows.begin + rows.journal.rows > before.get(rows.part, 0)
-                for rows in record.rows
-                if generation_of(rows.part) >= oldest
-            )
+            return any(end > before.get(part, 0) for part, end in record.ends.items() if generation_of(part) >= oldest)
 
         records = self._records[: -self._kept_at_least]
         return next((number for number, each in enumerate(records) if is_needed(each)), len(records))
@@ -256,7 +278,7 @@ class ChannelLog:
         """First the records, then the rows: a record never names rows that are gone, also after a power loss."""
         self._storage.delete_all([_name(each.number) for each in gone])
         self._storage.settle("")
-        newest = {(each.job_id, each.generation): each.epoch for each in gone}  # published in the order of epochs
+        newest = {(each.job_id, each.generation): each.epoch for each in gone if each.rows}  # in the order of epochs
         for (job_id, generation), epoch in newest.items():  # with what a killed driver, or a lost attempt, has left
             open_journal(rows_folder(self._folder, job_id, generation)).delete_through(epoch)
 
@@ -279,6 +301,17 @@ class ChannelLog:
 def rows_folder(channel: Folder, job_id: str, generation: int) -> Folder:
     """The folder of the rows that a generation of the writer has left, published or not."""
     return channel / "rows" / job_id / f"g{generation}"
+
+
+def taken(channel: Folder, writer: SinkIdentity, other: str) -> TidegateError:
+    """The error for a second query that writes a channel."""
+    return TidegateError(
+        Code.CHANNEL_TAKEN,
+        expected=f"query {other}, which has written the channel in generation {writer.generation} of the job",
+        found=f"query {writer.query}: its readers would get the rows of both",
+        where=f"{writer}, {channel}",
+        next_step=f"name the query {other}; or write another channel; or begin anew (tidegate run --fresh)",
+    )
 
 
 def _published(record: ChannelEpoch, rows: ChannelRows, begin: int, count: int) -> PublishedRows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from tidegate.channels.log import PublishedRows
+from tidegate.channels.channel import RowsBetween
 from tidegate.core.barriers import GraphQuery
 from tidegate.core.records import TakenPart
 
@@ -20,8 +20,8 @@ class PartsTaken:
         self._barriers: dict[str, float] = {}
         self._taken: dict[str, TakenPart] = {}
 
-    def take_part(self, query: str, held: Sequence[PublishedRows]) -> None:
-        """A query takes part now. `held`: the rows that wait for it behind its barriers."""
+    def take_part(self, query: str, held: Sequence[RowsBetween]) -> None:
+        """A query takes part now. `held`: what waits for it behind each barrier."""
         now = time.monotonic()
         seen = [self._barriers[channel] for channel in self._reads[query] if channel in self._barriers]
         self._barriers.update(dict.fromkeys(self._writes[query], now))
@@ -29,7 +29,7 @@ class PartsTaken:
             after_ms=_ms(now - self._begun),
             aligned_ms=_ms(now - min(seen, default=now)),
             rows_held=sum(each.rows for each in held),
-            bytes_held=sum(each.journal.size_bytes * each.rows // each.journal.rows for each in held),
+            bytes_held=sum(each.size_bytes for each in held),
         )
 
     @property

@@ -9,10 +9,11 @@ from typing import ClassVar
 import msgspec
 import pyarrow as pa
 
-from tidegate.channels.gate import ChannelGate
-from tidegate.channels.log import ChannelLog, StagedRows, rows_folder
-from tidegate.channels.reading import DonePositions
-from tidegate.core.errors import Code, TidegateError
+from tidegate.channels.channel import Channel, RowsBetween, Shares
+from tidegate.channels.log import ChannelLog, StagedRows, rows_folder, taken
+from tidegate.channels.reading import ChannelRowsOfTask, shared_by_tasks
+from tidegate.core.channel_parts import ChannelPosition
+from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import parsed
 from tidegate.core.levels import Level
 from tidegate.core.records import (
@@ -37,7 +38,7 @@ from tidegate.storages.schemes import Folder
 _JOURNAL = "journal"
 
 
-class ChannelSink(TwoPhaseSink):
+class ChannelSink(TwoPhaseSink, Channel):
     """Rows for the other queries of the job. The rows of an epoch appear together, with the record of the epoch.
 
     Two-phase at every delivery level: the level of the job decides nothing here. A reader needs positions that stay.
@@ -50,31 +51,33 @@ class ChannelSink(TwoPhaseSink):
 
     def __init__(self, uid: str, folder: Folder) -> None:
         """`folder`: that of the channel."""
-        super().__init__(uid, delivery=Level.EXACTLY_ONCE.value)
-        self.folder = folder
-        self._log: ChannelLog | None = None
-        self._passed = DonePositions()
-        self._gate = ChannelGate()
-
-    @property
-    def log(self) -> ChannelLog:
-        """The log, in this process. It is read when it is first asked for."""
-        if self._log is None:
-            self._log = ChannelLog(self.folder)
-        return self._log
-
-    @property
-    def passed(self) -> DonePositions:
-        """How far the readers are, in this process."""
-        return self._passed
-
-    @property
-    def gate(self) -> ChannelGate:
-        """What holds the readers at a barrier, in this process."""
-        return self._gate
+        TwoPhaseSink.__init__(self, uid, delivery=Level.EXACTLY_ONCE.value)
+        Channel.__init__(self, folder)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**super().__getstate__(), "_log": None, "_passed": None, "_gate": None}
+        return {**super().__getstate__(), **self.NOT_PICKLED}
+
+    # --- of the queries of the job ---------------------------------------------------------------------------
+
+    def stand(self, writer: SinkIdentity, epoch: int) -> None:
+        """Nothing to do: the record of an epoch is its commit."""
+
+    def begin_of(self, generation: int) -> ChannelPosition:
+        return self.log.begin(generation)
+
+    def readable(self) -> ChannelPosition:
+        return self.log.ends
+
+    def shares(self, begin: ChannelPosition, end: ChannelPosition, tasks: int, where: str) -> Shares:
+        return shared_by_tasks(self.log.between(begin, end, where), tasks)
+
+    def rows(self, schema: pa.Schema, where: str) -> ChannelRowsOfTask:
+        return ChannelRowsOfTask(self.folder, schema, where)
+
+    def between(self, begin: ChannelPosition, end: ChannelPosition) -> RowsBetween:
+        found = self.log.between(begin, end, "")
+        size = sum(each.journal.size_bytes * each.rows // each.journal.rows for each in found)
+        return RowsBetween(sum(each.rows for each in found), size)
 
     # --- opened without the program --------------------------------------------------------------------------
 
@@ -97,7 +100,7 @@ class ChannelSink(TwoPhaseSink):
         """A start reads the log again: another driver may have published since."""
         self._log = ChannelLog(self.folder)
         other = self._log.other_writer(plan.identity.query, plan.identity.generation)
-        return [] if other is None else [self._taken(plan.identity, other)]
+        return [] if other is None else [taken(self.folder, plan.identity, other)]
 
     def open(self, plan: SinkPlan) -> None:
         self._log = ChannelLog(self.folder)
@@ -154,15 +157,6 @@ class ChannelSink(TwoPhaseSink):
 
     def forget(self, identity: SinkIdentity) -> None:
         ChannelLog(self.folder).forget(identity.job_id)
-
-    def _taken(self, identity: SinkIdentity, other: str) -> TidegateError:
-        return TidegateError(
-            Code.CHANNEL_TAKEN,
-            expected=f"query {other}, which has written the channel in generation {identity.generation} of the job",
-            found=f"query {identity.query}: its readers would get the rows of both",
-            where=f"{identity}, {self.folder}",
-            next_step=f"name the query {other}; or write another channel; or begin anew (tidegate run --fresh)",
-        )
 
     def _flaw(self, staged: StagedRows) -> str:
         """What is wrong with staged rows; empty if they are whole."""

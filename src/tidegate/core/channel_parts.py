@@ -1,4 +1,7 @@
-"""The parts of a channel, and positions in it. There is one part for each generation of its writer.
+"""The parts of a channel, and positions in it.
+
+An embedded channel has one part for each generation of its writer; a channel over Kafka has one for each generation and
+partition of the topic.
 
 A restore gives up what the older generations have written behind the savepoint. So a job that was restored reads only
 the parts of the generations since then: *live* parts. A checkpoint with rows in flight keeps the older ones alive up to
@@ -16,16 +19,21 @@ ChannelPosition = Mapping[str, int]
 """For each part of a channel, the number of the next row."""
 
 
-def part_of(channel: str, generation: int) -> str:
-    """The part of a channel that a generation of its writer fills. No other channel has a part of this name: a query
+def part_of(channel: str, generation: int, number: int = 0) -> str:
+    """The part of this number that a generation of the writer fills. No other channel has a part of this name: a query
     that reads another one under the uid of its source is found out.
     """
-    return f"{channel}.{generation}.0"
+    return f"{channel}.{generation}.{number}"
 
 
 def generation_of(part: str) -> int:
     """The generation of the writer that fills this part."""
     return int(part.split(".")[1])
+
+
+def number_of(part: str) -> int:
+    """The number of this part among those of its generation."""
+    return int(part.split(".")[2])
 
 
 def is_part(name: str) -> bool:
@@ -89,8 +97,10 @@ ALL_LIVE = LiveParts()
 
 
 def is_behind(position: ChannelPosition, part: str) -> bool:
-    """True if a reader at this position still has to read a part: it is in it, or newer than all that are in it."""
-    return part in position or generation_of(part) > max(map(generation_of, position), default=-1)
+    """True if a reader at this position still has to read a part: it is in it, or not older than the newest that is.
+    A generation gets a part more when its topic gets a partition more.
+    """
+    return part in position or generation_of(part) >= max(map(generation_of, position), default=-1)
 
 
 def least(positions: Sequence[ChannelPosition]) -> ChannelPosition:

@@ -38,7 +38,11 @@ class Code(Enum):
     QUERY_NOT_STREAMING = ("TG-QUERY-NOT-STREAMING", Remedy.PROGRAM, "the DataFrame of a query is not streaming")
     SOURCE_UNKNOWN = ("TG-SOURCE-UNKNOWN", Remedy.PROGRAM, "a query reads a stream that is no source of the job")
     CHANNEL_UNWRITTEN = ("TG-CHANNEL-UNWRITTEN", Remedy.PROGRAM, "a channel is read that no query has written so far")
-    CHANNEL_TAKEN = ("TG-CHANNEL-TAKEN", Remedy.PROGRAM, "another query has written the channel in this generation")
+    CHANNEL_TAKEN = (
+        "TG-CHANNEL-TAKEN",
+        Remedy.PROGRAM,
+        "another query has written the channel in this generation, or another channel has its topic",
+    )
     SOURCE_NOT_REPLAYABLE = (
         "TG-SOURCE-NOT-REPLAYABLE",
         Remedy.PROGRAM,

@@ -119,7 +119,7 @@ class TwoPhaseSink(ABC):
     """
 
     stays_in_job: ClassVar[bool] = False
-    """True if only queries of the job itself read the rows (a channel). A restore does not ask for their evidence: the
+    """True if the rows are for queries of the job itself (a channel). A restore does not ask for their evidence: these
     readers skip the rows of the timeline that it gives up.
     """
 

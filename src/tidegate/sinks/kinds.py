@@ -18,6 +18,7 @@ _KINDS: Final = Kinds(
         "channel": "tidegate.channels.sink:ChannelSink",
         "files": "tidegate.sinks.files.sink:FileSink",
         "kafka": "tidegate.sinks.kafka.sink:KafkaSink",
+        "kafka-channel": "tidegate.channels.kafka:KafkaChannelSink",
         "sqlite": "tidegate.sinks.sqlite.sink:SQLiteSink",
     },
     Code.SINK_OUT_OF_REACH,

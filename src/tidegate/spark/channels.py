@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidegate.channels.sink import ChannelSink
+from tidegate.channels.channel import Channel
 from tidegate.core.errors import Code, TidegateError
 from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.sources.channel import ChannelSource
 from tidegate.spark.sources.source import PositionedSource
+from tidegate.spark.sources.value_formats import JSON
 
 
-def declared_channel(channel: ChannelSink, queries: Sequence[DeclaredQuery], where: str) -> ChannelSource:
+def declared_channel(channel: Channel, queries: Sequence[DeclaredQuery], where: str) -> ChannelSource:
     """What a query reads of a channel. A channel has the columns of the query that writes it, so that query comes
-    first. So the graph of a job has no cycle. Raises CHANNEL_UNWRITTEN.
+    first. So the graph of a job has no cycle. Raises CHANNEL_UNWRITTEN, and SOURCE_OPTION for a column that the channel
+    cannot have.
     """
     for query in queries:
-        if channel in query.sinks:
-            return ChannelSource(channel, query.rows.schema)
+        if channel in _written_by(query):
+            schema = query.rows.schema
+            return ChannelSource(channel, JSON(schema).kind(where) if channel.holds_json else schema)
     raise TidegateError(
         Code.CHANNEL_UNWRITTEN,
         expected=f"a query that writes the channel {channel.uid}, declared before it is read",
@@ -29,5 +32,9 @@ def declared_channel(channel: ChannelSink, queries: Sequence[DeclaredQuery], whe
 
 def writers_of(sources: Iterable[PositionedSource | None], queries: Sequence[DeclaredQuery]) -> frozenset[str]:
     """The queries that write the channels among these sources."""
-    read = [each.sink for each in sources if isinstance(each, ChannelSource)]
-    return frozenset(query.uid for query in queries for sink in query.sinks if sink in read)
+    read = [each.channel for each in sources if isinstance(each, ChannelSource)]
+    return frozenset(query.uid for query in queries for channel in _written_by(query) if channel in read)
+
+
+def _written_by(query: DeclaredQuery) -> list[Channel]:
+    return [sink for sink in query.sinks if isinstance(sink, Channel)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from tidegate.channels.channel import Channel
 from tidegate.channels.coordinator import Coordinator, JoinedQuery
-from tidegate.channels.sink import ChannelSink
 from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule
 from tidegate.core.levels import Level
 from tidegate.operate.rhythm import rhythm_of
@@ -30,8 +30,9 @@ def coordinated(job: DeclaredJob, plan: JobPlan) -> tuple[JobPlan, Coordinator |
         partial(live_parts, job.folder, plan.record),
         rhythm_of(job.folder).request,
     )
-    queries = (replace(each, lets_in=coordinator.participant(each.query.uid).let_in) for each in plan.queries)
-    return replace(plan, queries=tuple(queries)), coordinator
+    parts = ((each, coordinator.participant(each.query.uid)) for each in plan.queries)
+    queries = tuple(replace(each, lets_in=part.let_in, ended=part.ended) for each, part in parts)
+    return replace(plan, queries=queries), coordinator
 
 
 def alignment_of(settings: Settings) -> AlignmentRule:
@@ -50,6 +51,6 @@ def _joined(job: DeclaredJob, plan: QueryPlan) -> JoinedQuery:
     return JoinedQuery(
         query=plan.query,
         folder=plan.folder,
-        reads={uid: each.sink for uid, each in sources.items() if isinstance(each, ChannelSource)},
-        writes=tuple(sink for sink in plan.sinks.values() if isinstance(sink, ChannelSink)),
+        reads={uid: each.channel for uid, each in sources.items() if isinstance(each, ChannelSource)},
+        writes=tuple(sink for sink in plan.sinks.values() if isinstance(sink, Channel)),
     )

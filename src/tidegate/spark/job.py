@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.channels.channel import Channel
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.core.errors import Code
@@ -48,6 +49,9 @@ from tidegate.spark.starting import start
 from tidegate.spark.supervised import begin_job, begin_program, start_moves
 from tidegate.spark.until import Until
 from tidegate.storages.schemes import Folder
+
+if TYPE_CHECKING:
+    from tidegate.channels.kafka import KafkaChannel, KafkaChannelSink
 
 
 class Job:
@@ -93,18 +97,20 @@ class Job:
             start_moves("a session")
         return self._session
 
-    def channel(self, uid: str) -> ChannelSink:
-        """A channel: rows that one query of the job writes, and other queries of the job read, without a broker.
+    def channel(self, uid: str, over: KafkaChannel | None = None) -> ChannelSink | KafkaChannelSink:
+        """A channel: rows that one query of the job writes, and other queries of the job read.
 
         Give it to exactly one query as a sink: `job.query(..., sinks=[channel])`. Then read it as a source, in any
         number of queries: `job.source("...", channel)`. `uid` is that of the sink. The rows of an epoch appear
-        together, when the epoch is committed. They are in the job's folder until every reader has passed them.
+        together, when the epoch is committed. `over`: None for an embedded channel, which needs no broker: the rows are
+        in the job's folder until every reader has passed them. With a `KafkaChannel` they are in its topic.
         """
         checked_uid(uid, f"job {self.name}, channel {uid}", self._uids | self._operators)
-        return ChannelSink(uid, self._folder / CHANNELS / uid)
+        folder = self._folder / CHANNELS / uid
+        return ChannelSink(uid, folder) if over is None else over.sink(uid, folder)
 
     def source(
-        self, uid: str, source: StreamLoader | RowSource | DataFrame | ChannelSink, *, durable: bool = False
+        self, uid: str, source: StreamLoader | RowSource | DataFrame | Channel, *, durable: bool = False
     ) -> DataFrame:
         """An ordinary streaming DataFrame. `uid` is unique in the job; a checkpoint stores positions under it.
 
@@ -116,7 +122,7 @@ class Job:
         level, through = self.settings.checkpointing_mode, Through.LOG if durable else Through.SOURCE
         folder = self._folder
         remembered = partial(recall, uid=uid, folder=folder)
-        given = declared_channel(source, self._queries, where) if isinstance(source, ChannelSink) else source
+        given = declared_channel(source, self._queries, where) if isinstance(source, Channel) else source
         declare = partial(declare_source, uid, given, self.spark, where, level, through, folder, remembered)
         declared = declare()
         self._asked.append(partial(source_again, where, declare, declared))

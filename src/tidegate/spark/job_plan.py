@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
+from tidegate.channels.channel import Channel
 from tidegate.core.fingerprints import Allowed
 from tidegate.core.records import JobRecord, OperatorFingerprint
 from tidegate.settings.config import Settings
@@ -55,8 +56,8 @@ class DeclaredJob:
 
     @property
     def has_channels(self) -> bool:
-        """True if a query reads a channel."""
-        return any(self.written_for(query) for query in self.queries)
+        """True if a query writes a channel, even if none reads it yet."""
+        return any(isinstance(sink, Channel) for query in self.queries for sink in query.sinks)
 
     def written_for(self, query: DeclaredQuery) -> frozenset[str]:
         """The queries that write the channels which this query reads."""

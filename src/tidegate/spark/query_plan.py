@@ -27,7 +27,7 @@ class QueryPlan:
     after a failure. It is False with state in memory, which an interrupted epoch may have changed, and if each start
     opens a new generation. `operator_uids`: the uids of stateful operators, by their number in Spark's plan.
     `reads_from`: the queries whose channels it reads. `lets_in`: called just before an epoch begins to compute, when
-    all epochs below are done.
+    all epochs below are done. `ended`: called when it has ended without an error, and all its epochs are done.
     """
 
     query: Query
@@ -47,6 +47,7 @@ class QueryPlan:
     dead_letters: DeadLetters | None = None
     reads_from: frozenset[str] = frozenset()
     lets_in: Callable[[int], None] = lambda _epoch: None
+    ended: Callable[[], None] = lambda: None
 
     @property
     def journal(self) -> Folder:

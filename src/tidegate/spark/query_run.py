@@ -227,7 +227,9 @@ class QueryRun:
         if not self.plan.store.names_files and self.cut_off == self._shared.watch.let_in_newest:
             note_cut_off(self.plan.folder)  # its state is not safe in this process: the files have no unique names
         self._raise_failure()
-        return self.runner.run(close_run(self.plan.query, self._opened()))
+        is_due = self.runner.run(close_run(self.plan.query, self._opened()))
+        self.plan.ended()
+        return is_due
 
     def _named_state(self, epoch: int) -> tuple[StateFile, ...]:
         return () if self._state is None else self._state.of_epoch(epoch)

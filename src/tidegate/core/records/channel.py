@@ -1,4 +1,4 @@
-"""The record of an embedded channel: one for each epoch that its writer has published."""
+"""The records of a channel: one for each epoch that its writer has published; over Kafka, one for each generation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class ChannelRows(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ChannelEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*epochs/K* of a channel: its next published epoch, in the order of publication.
+    """*epochs/K* of a channel: its next published epoch, in the order of publication. Over Kafka: the next epoch of its
+    writer that is done; its rows are in the topic, so there are no `rows`, no `digest` and no `committables`.
 
     `oldest`: the number of the oldest record that is still needed; older ones do not count. `query`: the writer.
     `committables`: the digests of the epoch's transactions, sorted. `ends`: for each part, the number of the row after
@@ -34,3 +35,16 @@ class ChannelEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     committables: tuple[str, ...]
     rows: tuple[ChannelRows, ...]
     ends: dict[str, int]
+
+
+class ChannelBegin(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*begins/G* of a channel over Kafka: where the rows of generation G of its writer begin.
+
+    `offsets`: for each partition of the topic, the offset of row 0 of its part. A partition that is not in it did not
+    exist then: its part begins at offset 0.
+    """
+
+    generation: int
+    topic: str
+    topic_id: str
+    offsets: dict[str, int]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from tidegate.core.json_formats import HeaderLine, RecordFormat, Unreadable
-from tidegate.core.records.channel import ChannelEpoch
+from tidegate.core.records.channel import ChannelBegin, ChannelEpoch
 from tidegate.core.records.job import (
     CheckpointRecord,
     Closing,
@@ -58,6 +58,7 @@ KINDS: dict[type[Value], str] = {
     JobEnded: "job-ended",
     CheckpointRecord: "checkpoint",
     ChannelEpoch: "channel-epoch",
+    ChannelBegin: "channel-begin",
     Closing: "closing",
     Drain: "drain",
     NotedFolder: "noted-folder",

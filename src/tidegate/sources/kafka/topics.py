@@ -71,6 +71,9 @@ class PartitionEnd(Enum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
+    """The last stable offset: open transactions are behind it."""
+    HIGH_WATERMARK = "high watermark"
+    """The position after the newest record that all in-sync replicas have, also if its transaction is open."""
 
 
 class Topics:
@@ -115,12 +118,11 @@ class Topics:
         )
 
     def at(self, partitions: Collection[Partition], mark: PartitionEnd) -> OffsetOf:
-        """The first or the last offset of each partition.
-
-        The last is the last stable offset: open transactions are after it.
-        """
+        """This end of each partition."""
+        spec = OffsetSpec.earliest() if mark is PartitionEnd.EARLIEST else OffsetSpec.latest()
+        uncommitted = mark is PartitionEnd.HIGH_WATERMARK
         return self._offsets(
-            partitions, OffsetSpec.earliest() if mark is PartitionEnd.EARLIEST else OffsetSpec.latest()
+            partitions, spec, IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
         )
 
     def at_time(self, partitions: Collection[Partition], milliseconds: int) -> OffsetOf:
@@ -181,15 +183,18 @@ class Topics:
         except NotDoneInTime:
             raise self._silent(f"to describe topic {name}") from None
 
-    def _offsets(self, partitions: Collection[Partition], spec: OffsetSpec | None) -> OffsetOf:
+    def _offsets(
+        self,
+        partitions: Collection[Partition],
+        spec: OffsetSpec | None,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> OffsetOf:
         if not partitions:
             return {}
         request: dict[TopicPartition, Any] = {TopicPartition(topic, number): spec for topic, number in partitions}
         futures: dict[TopicPartition, Future[Any]] = self._ask(
             "list offsets",
-            lambda: self._admin.list_offsets(
-                request, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_SECONDS
-            ),
+            lambda: self._admin.list_offsets(request, isolation_level=isolation, request_timeout=_ANSWER_SECONDS),
         )
         return {
             (place.topic, place.partition): self._ask("list offsets", partial(future.result, _NO_ANSWER_SECONDS)).offset

@@ -1,4 +1,4 @@
-"""The stream of an embedded channel: its positions are found on the driver, its rows are read in the tasks."""
+"""The stream of a channel: its positions are found on the driver, its rows are read in the tasks."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tidegate.channels.log import ChannelLog, PublishedRows
-from tidegate.channels.reading import ChannelRowsOfTask, shared_by_tasks
-from tidegate.channels.sink import ChannelSink
+from tidegate.channels.channel import Channel, Shares
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.manifests import read_retained
 from tidegate.core.channel_parts import (
@@ -45,10 +44,10 @@ _EPOCHS_TO_SPARE = 2
 
 
 class ChannelSource(PositionedSource):
-    """What is read of a channel. `sink`: its writing end in this process. `schema`: the columns of its rows."""
+    """What is read of a channel. `schema`: the columns of its rows."""
 
-    def __init__(self, sink: ChannelSink, schema: StructType) -> None:
-        self.sink = sink
+    def __init__(self, channel: Channel, schema: StructType) -> None:
+        self.channel = channel
         self.schema = schema
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
@@ -71,9 +70,8 @@ class ChannelSource(PositionedSource):
         def cores() -> int:
             return context.defaultParallelism  # asked for each epoch: executors come and go
 
-        bounded = partial(self.sink.gate.bounded, reader)
-        positions = partial(ChannelPositions, lambda: self.sink.log, where, begin, cores, live, bounded)
-        rows = ChannelRowsOfTask(self.sink.folder, arrow_schema(self.schema), where)
+        positions = partial(ChannelPositions, self.channel, where, begin, cores, live, reader)
+        rows = self.channel.rows(arrow_schema(self.schema), where)
         return python_stream(session, "tidegate-channel", self.schema, positions, _Told(rows, WORD))
 
 
@@ -83,29 +81,30 @@ class OpenedChannel(OpenedSource):
     def __init__(self, source: ChannelSource, ground: Ground) -> None:
         self._source = source
         self._ground = ground
-        source.sink.passed.begin(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
+        self._channel = source.channel
+        self._channel.passed.begin(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
 
     def begin(self, where: str, level: Level, generation: int) -> str:
-        return msgspec.json.encode(self._source.sink.log.begin(generation)).decode()
+        return msgspec.json.encode(self._channel.begin_of(generation)).decode()
 
     def compare(self, where: str, reached: str) -> None:
         """What a checkpoint has read of the live parts of a channel must be in the channel."""
-        position = self._ground.live().of(position_of(reached, self._source.sink.uid, where))
+        position = self._ground.live().of(position_of(reached, self._channel.uid, where))
         read = {part: at for part, at in position.items() if at}
-        back = goes_back(read, self._source.sink.log.ends)
+        back = goes_back(read, self._channel.readable())
         if back:
             raise _behind(back, where)
 
     def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
-        begin = position_of(use.position, self._source.sink.uid, use.where)
+        begin = position_of(use.position, self._channel.uid, use.where)
         return self._source.stream(session, use.where, begin, self._ground.live(), query_of(use.reader))
 
     def monitor(self, name: str) -> Monitor:
         return ChannelMonitor(
             name,
-            self._source.sink,
+            self._channel,
             self._ground.live(),
-            partial(rows_retained, self._ground.folder.parent.parent, self._source.sink.uid),
+            partial(rows_retained, self._ground.folder.parent.parent, self._channel.uid),
         )
 
 
@@ -115,13 +114,13 @@ class ChannelMonitor:
     def __init__(
         self,
         reader: str,
-        sink: ChannelSink,
+        channel: Channel,
         live: LiveParts,
         retained: Callable[[], Sequence[ChannelPosition]],
     ) -> None:
         """`retained`: returns where the rows begin that the job's retained checkpoints need."""
         self._reader = reader
-        self._sink = sink
+        self._channel = channel
         self._live = live
         self._retained = retained
         self._newest: ChannelPosition | None = None
@@ -129,7 +128,7 @@ class ChannelMonitor:
     def tell(self, position: str) -> None:
         end = parsed(position, dict[str, int])
         self._newest = self._live.of(end)
-        done, log = self._sink.passed, self._sink.log
+        done, log = self._channel.passed, self._channel.log
         passed = done.done(self._reader, self._live.left(end))
         if passed and log.is_worth_a_trim(least(passed)):
             try:
@@ -139,7 +138,7 @@ class ChannelMonitor:
                 _LOG.warning("channel %s: no rows were removed (%s)", self._reader, error)
 
     def behind(self) -> int | None:
-        return None if self._newest is None else max(0, self._live.unread(self._newest, self._sink.log.ends))
+        return None if self._newest is None else max(0, self._live.unread(self._newest, self._channel.readable()))
 
     def close(self) -> None:
         """Does nothing: the log is closed with the job."""
@@ -150,49 +149,50 @@ class ChannelPositions(StreamPositions):
 
     def __init__(
         self,
-        log: Callable[[], ChannelLog],
+        channel: Channel,
         where: str,
         begin: ChannelPosition | None,
         cores: Callable[[], int],
         live: LiveParts = ALL_LIVE,
-        bounded: Callable[[ChannelPosition], ChannelPosition] = lambda end: end,
+        reader: str = "",
     ) -> None:
         """Raises SOURCE_OPTION for a query that is not of a job. `cores`: the number of tasks that run at once.
-        `bounded`: returns the end of an epoch, given the end of the channel.
+        `reader`: the uid of the query.
         """
         if begin is None:
             raise outside_a_job(where)
-        self._log = log
+        self._channel = channel
         self._where = where
         self._begin = begin
         self._cores = cores
         self._live = live
-        self._bounded = bounded
+        self._reader = reader
         self._last: ChannelPosition | None = None
 
     def first(self) -> Place:
         return self._begin
 
     def catch_up(self) -> None:
-        self._last = dict(self._log().ends)
+        self._last = dict(self._channel.settled())
 
     def after(self, start: Place) -> Place:
-        ends = self._bounded(self._live.of(self._log().ends if self._last is None else self._last))
+        end = self._live.of(self._channel.readable() if self._last is None else self._last)
+        ends = self._channel.gate.bounded(self._reader, end)
         found = {part: max(ends.get(part, 0), at) for part, at in start.items()}
         return {**found, **{part: at for part, at in ends.items() if part not in start and is_behind(start, part)}}
 
-    def parts(self, start: Place, end: Place) -> Sequence[tuple[PublishedRows, ...]]:
-        return shared_by_tasks(self._log().between(start, end, self._where), self._cores())
+    def parts(self, start: Place, end: Place) -> Shares:
+        return self._channel.shares(start, end, self._cores(), self._where)
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
     """An error in a task reaches the driver with all its parts. `word`: the random word of the driver's mark."""
 
-    rows: ChannelRowsOfTask
+    rows: Callable[[Any], Iterator[pa.RecordBatch]]
     word: str
 
-    def __call__(self, wanted: Sequence[PublishedRows]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, wanted: Any) -> Iterator[pa.RecordBatch]:
         with told_by_source(self.word):
             yield from self.rows(wanted)
 

@@ -8,11 +8,9 @@ from functools import partial
 from typing import Final, Protocol
 
 from tests.simulation.graphs.graph import Node
-from tests.simulation.graphs.query import JOB, Around, Refused, RunOfQuery, folder_of, query_of
+from tests.simulation.graphs.query import AnyChannel, Around, Refused, RunOfQuery, folder_of, query_of
 from tests.simulation.graphs.turns import Turns
 from tidegate.channels.coordinator import Coordinator, JoinedQuery
-from tidegate.channels.sink import ChannelSink
-from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule
 from tidegate.core.channel_parts import ALL_LIVE
 from tidegate.core.errors import TidegateError
@@ -40,8 +38,9 @@ class Surroundings(Protocol):
     nodes: list[Node]
     is_healed: bool
 
-    def around(self, sinks: Mapping[str, ChannelSink], fails: Callable[[], bool]) -> Around: ...
+    def around(self, sinks: Mapping[str, AnyChannel], fails: Callable[[], bool]) -> Around: ...
     def judge(self, driver: Driver, snapshots: Mapping[str, DoneEpoch], alignment: Alignment) -> None: ...
+    def channel(self, uid: str) -> AnyChannel: ...
     def counts(self, what: str) -> None: ...
     def is_newest(self, driver: Driver) -> bool: ...
 
@@ -90,7 +89,7 @@ class Driver:
 
     def _start(self) -> None:
         nodes = self._world.nodes
-        sinks = {uid: ChannelSink(uid, JOB / CHANNELS / uid) for node in nodes for uid in node.writes}
+        sinks = {uid: self._world.channel(uid) for node in nodes for uid in node.writes}
         for sink in sinks.values():
             _ = sink.log
         runs = [(node, self._again(node, sinks)) for node in nodes]
@@ -99,14 +98,14 @@ class Driver:
             self._turns.spawn(self, partial(self._keep_running, node, sinks, run))
         self._take_checkpoints()
 
-    def _opened(self, node: Node, sinks: Mapping[str, ChannelSink]) -> RunOfQuery:
+    def _opened(self, node: Node, sinks: Mapping[str, AnyChannel]) -> RunOfQuery:
         let_in = lambda epoch: self._coordinator().participant(node.uid).let_in(epoch)  # noqa: E731
         around = self._world.around(sinks, partial(self._fails, node.uid))
         run = RunOfQuery(node, around, let_in)
         run.recover()
         return run
 
-    def _keep_running(self, node: Node, sinks: Mapping[str, ChannelSink], run: RunOfQuery) -> None:
+    def _keep_running(self, node: Node, sinks: Mapping[str, AnyChannel], run: RunOfQuery) -> None:
         """Start the query again whenever it fails, as long as this is the job's driver."""
         while True:
             self.runs[node.uid] = run
@@ -127,7 +126,7 @@ class Driver:
             self._world.counts("a query has ended")
         return run.is_done
 
-    def _again(self, node: Node, sinks: Mapping[str, ChannelSink]) -> RunOfQuery:
+    def _again(self, node: Node, sinks: Mapping[str, AnyChannel]) -> RunOfQuery:
         while True:
             try:
                 return self._opened(node, sinks)
@@ -186,7 +185,7 @@ class Driver:
         return self.coordinator
 
 
-def _joined(node: Node, sinks: Mapping[str, ChannelSink]) -> JoinedQuery:
+def _joined(node: Node, sinks: Mapping[str, AnyChannel]) -> JoinedQuery:
     return JoinedQuery(
         query=query_of(node),
         folder=folder_of(node.uid),

@@ -77,9 +77,10 @@ PLANTED_GRAPH_BUGS: Final = (
     PlantedGraphBug(
         "a reader asks for the end of the channel first, and for the gate second",
         "tidegate.spark.sources.channel",
-        "        ends = self._bounded(self._live.of(self._log().ends if self._last is None else self._last))\n",
-        "        far = self._bounded({f'{self._where.split(chr(45))[1]}.1.0': 1 << 30})\n"
-        "        ends = {part: min(at, far.get(part, 0)) for part, at in self._log().ends.items()}\n",
+        "        end = self._live.of(self._channel.readable() if self._last is None else self._last)\n"
+        "        ends = self._channel.gate.bounded(self._reader, end)\n",
+        "        far = self._channel.gate.bounded(self._reader, {f'{self._channel.uid}.1.0': 1 << 30})\n"
+        "        ends = {part: min(at, far.get(part, 0)) for part, at in self._channel.readable().items()}\n",
     ),
     PlantedGraphBug(
         "the gate is shut before the next epoch is let in",
@@ -164,6 +165,12 @@ PLANTED_GRAPH_BUGS: Final = (
         "tidegate.core.barriers",
         "if len(set(query.reads.values())) > 1)\n",
         "if len(set(query.reads.values())) > 0)\n",
+    ),
+    PlantedGraphBug(
+        "a reader stops before the first open transaction",
+        "tidegate.channels.topic",
+        "self._looked_for(now), PartitionEnd.LATEST))\n",
+        "self._looked_for(now), PartitionEnd.HIGH_WATERMARK))\n",
     ),
     PlantedGraphBug(
         "the cut is compared with the records",

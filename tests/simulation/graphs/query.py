@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
+import pyarrow as pa
 
 from tests.simulation.graphs.graph import Flow, Node
 from tests.simulation.graphs.rows import Rows, goes_to, passed_on
+from tests.simulation.graphs.topic import PlayedChannel, journal_of
 from tests.simulation.graphs.turns import Turns
+from tidegate.channels.channel import Channel
 from tidegate.channels.log import PublishedRows, rows_folder
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import QUERIES, generation_folder
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.channel_parts import ChannelPosition
 from tidegate.core.effects import Compute, Computed, Hesitate
 from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import TidegateError
@@ -27,7 +29,9 @@ from tidegate.core.records import Attempt, Committable, JournalRef, Run, committ
 from tidegate.core.recover import open_run
 from tidegate.core.spark_log import parse_offsets
 from tidegate.operate.runner import Runner
+from tidegate.sources.kafka.offsets import OffsetRange
 from tidegate.spark.sources.channel import ChannelPositions
+from tidegate.spark.sources.python_stream import Place
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
@@ -36,6 +40,9 @@ JOB: Final = Folder.of("s3://bucket/job")
 JOB_ID: Final = "0123abcd"
 _LOGGED: Final = b'v1\n{"nextBatchWatermarkMs":0}'
 _POLL_SECONDS: Final = 0.3
+
+
+AnyChannel: TypeAlias = ChannelSink | PlayedChannel
 
 
 class Refused(Exception):
@@ -51,11 +58,41 @@ class Around:
 
     turns: Turns
     slowness: Mapping[str, float]
-    sinks: Mapping[str, ChannelSink]
+    sinks: Mapping[str, AnyChannel]
     arrived: Mapping[str, int]
     rows: dict[str, Rows]
     consumed: dict[tuple[str, int, int], list[Rows]]
     fails: Callable[[], bool]
+
+    def rows_of(self, channel: Channel, found: Iterable[PublishedRows | OffsetRange]) -> Rows:
+        """Read rows of a channel."""
+        return [row for each in found for row in self._read(channel, each)]
+
+    def _read(self, channel: Channel, found: PublishedRows | OffsetRange) -> Rows:
+        self.turns.step()
+        if isinstance(found, PublishedRows):
+            return self.rows[found.journal.name][found.skip : found.skip + found.rows]
+        assert isinstance(channel, PlayedChannel)
+        return channel.topic.committed(found)
+
+
+class _RunnerWithoutJournals(Runner):
+    """A topic that is played finds the rows of a lost transaction itself."""
+
+    def read_journal(self, reference: JournalRef) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+
+class _SlowPositions(ChannelPositions):
+    """Another thread can get between the two questions of a reader."""
+
+    def __init__(self, turns: Turns, channel: Channel, *arguments: Any, **options: Any) -> None:
+        super().__init__(channel, *arguments, **options)
+        self._turns = turns
+
+    def after(self, start: Place) -> Place:
+        self._turns.step()
+        return super().after(start)
 
 
 class RunOfQuery:
@@ -76,7 +113,7 @@ class RunOfQuery:
         self._ends: tuple[str, ...] = ()
         self._starts: tuple[str, ...] = ()
         self._places: Sequence[ChannelPositions | None] = ()
-        self._runner = Runner(
+        self._runner = _RunnerWithoutJournals(
             query=self.query,
             storage=self._storage,
             sinks={uid: around.sinks[uid] for uid in node.writes},
@@ -168,15 +205,7 @@ class RunOfQuery:
             return None
         sink, turns = self._around.sinks[channel], self._turns
 
-        def log() -> Any:
-            turns.step()
-            return sink.log
-
-        def bounded(end: ChannelPosition) -> ChannelPosition:
-            turns.linger()
-            return sink.gate.bounded(self.node.uid, end)
-
-        return ChannelPositions(log, source, sink.log.begin(1), lambda: 1, bounded=bounded)
+        return _SlowPositions(turns, sink, source, sink.begin_of(1), lambda: 1, reader=self.node.uid)
 
     # --- the port -------------------------------------------------------------------------------------------
 
@@ -193,12 +222,8 @@ class RunOfQuery:
         start, end, channel = json.loads(self._starts[place]), json.loads(self._ends[place]), self._places[place]
         if channel is None:
             return [(self.node.sources[place], number) for number in range(start, end)]
-        found = [rows for part in channel.parts(start, end) for rows in part]
-        return [row for each in found for row in self._published(each)]
-
-    def _published(self, found: PublishedRows) -> Rows:
-        self._turns.step()
-        return self._around.rows[found.journal.name][found.skip : found.skip + found.rows]
+        sink = self._around.sinks[self.node.reads[self.node.sources[place]]]
+        return self._around.rows_of(sink, [rows for part in channel.parts(start, end) for rows in part])
 
     def _staged(self, effect: Compute, channel: str, rows: Rows) -> Committable | None:
         mine = [row for row in rows if goes_to(channel, row)]
@@ -208,6 +233,12 @@ class RunOfQuery:
         attempt = Attempt(
             sink=sink, run=effect.run, run_token=effect.run_token, epoch=effect.epoch, task=0, task_attempt=0
         )
+        played = self._around.sinks[channel]
+        if isinstance(played, PlayedChannel):
+            self._turns.step()
+            journal, handle = journal_of(mine), dict(played.begun(effect.run, mine))
+            digest = committable_digest(attempt, repr(mine))
+            return Committable(attempt=attempt, rows=len(mine), digest=digest, handle=handle, journal=journal)
         name = f"{effect.epoch}/{channel}.{effect.run}.arrow"
         open_storage(rows_folder(self._around.sinks[channel].folder, JOB_ID, 1)).replace(name, data)
         self._around.rows[name] = mine

@@ -15,12 +15,13 @@ from unittest import mock
 from tests.simulation.graphs import graph
 from tests.simulation.graphs.driver import Driver
 from tests.simulation.graphs.graph import Flow, Node
-from tests.simulation.graphs.query import JOB, JOB_ID, Around, folder_of
+from tests.simulation.graphs.query import JOB, JOB_ID, AnyChannel, Around, folder_of
 from tests.simulation.graphs.rows import Rows, State, wrong
+from tests.simulation.graphs.topic import PlayedChannel, Topic
 from tests.simulation.graphs.turns import TurnCondition, TurnLock, Turns
 from tests.simulation.openers_memory import in_memory
 from tests.simulation.seeds import main_of
-from tidegate.channels import coordinator, log
+from tidegate.channels import coordinator, gate, log, topic
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.checkpoints.spark_layout import entry_numbers
@@ -60,6 +61,11 @@ class World:
         self._troubles: list[str] = []
         self._slowness = {node.uid: self.rng.choice((0.0, 0.0, 0.5, 2.0)) for node in self.nodes}
         self._harshness = self.rng.choice((0.0, 0.01, 0.02))
+        channels = sorted({channel for node in self.nodes for channel in node.writes})
+        over_topics = random.Random(-seed - 1)  # apart: worlds of embedded channels stay as they were
+        self._topics = {
+            each: Topic(self.turns.step, self.turns.linger) for each in channels if over_topics.random() < 0.4
+        }
 
     def run(self) -> list[str]:
         """What is wrong at the end; nothing if all is well."""
@@ -74,6 +80,10 @@ class World:
                 (coordinator, "time", here),
                 (coordinator, "Participant", stepping),
                 (log, "side_by_side", map),
+                (topic, "Lock", lambda: TurnLock(turns)),
+                (topic, "time", here),
+                (topic, "Topics", lambda _clients, where: self._topics[where.removeprefix("channel ")]),
+                (gate.ChannelGate, "bounded", _lingering(turns, gate.ChannelGate.bounded)),
             ):
                 stack.enter_context(mock.patch.object(module, name, made))
             self._begin()
@@ -134,8 +144,13 @@ class World:
         if self._arrived[source] < _ROWS_AT_MOST and self.rng.random() < _OFTEN[self._flows[source]]:
             self._arrived[source] += self.rng.randint(1, 3)
 
-    def around(self, sinks: Mapping[str, ChannelSink], fails: Callable[[], bool]) -> Around:
+    def around(self, sinks: Mapping[str, AnyChannel], fails: Callable[[], bool]) -> Around:
         return Around(self.turns, self._slowness, sinks, self._arrived, self._rows, self._consumed, fails)
+
+    def channel(self, uid: str) -> AnyChannel:
+        """A channel, in the process of a driver."""
+        folder = JOB / CHANNELS / uid
+        return PlayedChannel(uid, folder, self._topics[uid]) if uid in self._topics else ChannelSink(uid, folder)
 
     def counts(self, what: str) -> None:
         self.figures[what] += 1
@@ -174,11 +189,9 @@ class World:
                 barrier = {part: at for part, at in ends.items() if is_part_of(channel, part)}
                 begin = in_flight(json.loads(text), barrier)
                 end = {part: barrier[part] for part in begin}
-                found = log.ChannelLog(JOB / CHANNELS / channel).between(begin, end, "")
-                yield (
-                    (node.uid, place),
-                    [row for each in found for row in self._rows[each.journal.name][each.skip :][: each.rows]],
-                )
+                at = self.channel(channel)
+                rows = [row for share in at.shares(begin, end, 1, "") for row in share]
+                yield (node.uid, place), self.around({}, lambda: False).rows_of(at, rows)
 
     def _comes_to_rest(self) -> Iterator[str]:
         """Nothing strikes any more. A checkpoint completes under load, another one is aborted, and all rows flow on."""
@@ -226,6 +239,16 @@ class World:
 
     def _ledger(self, uid: str) -> MemoryStorage:
         return MemoryStorage(self.memory, f"{folder_of(uid).path}/")
+
+
+def _lingering(turns: Turns, bounded: Callable[..., ChannelPosition]) -> Callable[..., ChannelPosition]:
+    """Another thread can get between the two questions of a reader: for the end, and for the gate."""
+
+    def after_a_while(self: gate.ChannelGate, reader: str, end: ChannelPosition) -> ChannelPosition:
+        turns.linger()
+        return bounded(self, reader, end)
+
+    return after_a_while
 
 
 _OFTEN: Final = {Flow.BUSY: 0.06, Flow.IDLE: 0.01, Flow.ENDED: 0.0}

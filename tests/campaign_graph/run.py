@@ -6,7 +6,6 @@ moment. At the end the job goes back to some of its checkpoints, is killed on th
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import Counter
@@ -16,9 +15,9 @@ from pathlib import Path
 
 from tests.campaign.drivers import CampaignFailed
 from tests.campaign.ending import failure_lines, finding_words, flaws_kept
-from tests.crash.bank import Bank, Settings
-from tests.crash.bank_program import FEE
+from tests.crash.bank import Bank, Settings, paid
 from tests.support.driver import Driver
+from tidegate import Restore
 
 PLACES = ("compute", "sync", "prepared", "commits.seen", "decision", "commit", "done", "finished", "gc.clean")
 MODES: dict[str, Settings] = {
@@ -167,23 +166,21 @@ class GraphCampaign:
 
     def _compare_payments(self) -> None:
         """Each order is paid once, less the fee."""
-        files = (each for each in _files(self._bank.folder / "paid") if each.suffix == ".json")
-        paid = Counter(json.loads(line)["amount"] for each in files for line in each.read_text().splitlines())
-        due = Counter(amount - FEE for amount in self._bank.ordered)
+        found, due = paid(self._bank.checkpoints_folder), Counter(self._bank.ordered)
         self.report.payments = due.total()
-        self.report.found |= {"lost": (due - paid).total(), "repeated": (paid - due).total()}
-        if due != paid:
-            self.report.flaws.append(f"not paid: {list(due - paid)[:5]}; paid twice: {list(paid - due)[:5]}")
+        self.report.found |= {"lost": (due - found).total(), "repeated": (found - due).total()}
+        if due != found:
+            self.report.flaws.append(f"not paid: {list(due - found)[:5]}; paid twice: {list(found - due)[:5]}")
 
     def _go_back(self, number: int) -> None:
         """To a checkpoint; killed on the way."""
         mode = self._rng.choice(list(MODES))
-        with self._bank.driver(MODES[mode], "caught-up", number) as driver:
+        with self._bank.driver(MODES[mode], "caught-up", self._bank.back_to(number)) as driver:
             end = time.monotonic() + self._rng.uniform(4, 25)
             while driver.process.poll() is None and time.monotonic() < end:
                 time.sleep(_LOOK_SECONDS)
             driver.kill()
-        self._end_well(number)
+        self._end_well(self._bank.back_to(number))
         newest = self._bank.checkpoints()[-1]
         money = self._bank.money(newest)[newest]
         self.report.restores += 1
@@ -191,9 +188,9 @@ class GraphCampaign:
             self.report.flaws.append(f"back to checkpoint {number}, and at the end: {money}")
         self._tell(f"     back to checkpoint {number}: {money}")
 
-    def _end_well(self, savepoint: int | None) -> None:
+    def _end_well(self, back: Restore | None) -> None:
         before = self._bank.checkpoints()
-        with self._bank.driver(MODES["aligned"], "caught-up", savepoint) as driver:
+        with self._bank.driver(MODES["aligned"], "caught-up", back) as driver:
             if driver.wait():
                 raise CampaignFailed(f"the job does not come to its end:\n{driver.tail()}")
         self._to_count.update(each for each in self._bank.checkpoints() if each not in before)

@@ -74,6 +74,36 @@ def flying(job: Path, manifest: Any) -> Iterator[int]:
                     yield from amounts(job / "channels" / channel, part, position.get(part, 0), end, rest)
 
 
+def unread(job: Path) -> dict[str, int]:
+    """For each reader and each of its channels, how many rows its newest epoch has not read, by the logs alone."""
+    left: dict[str, int] = {}
+    for query, channels in READS.items():
+        spark = job / "queries" / query / "g1" / "spark"
+        epochs = numbers_in(spark / "commits")
+        texts = (spark / "offsets" / str(epochs[-1])).read_text().splitlines()[2:] if epochs else []
+        for channel in channels:
+            [position] = [json.loads(text) for text in texts if text.startswith(f'{{"{channel}.')] or [{}]
+            ends = newest_record(job, channel)["ends"]
+            left[f"{query} reads {channel}"] = sum(ends.values()) - sum(position.values())
+    return left
+
+
+def withdrawn(job: Path) -> list[int]:
+    """The amounts of all orders that the first query has passed on."""
+    [(part, end)] = newest_record(job, "moved")["ends"].items()
+    return list(amounts(job / "channels" / "moved", part, 0, end, None))
+
+
+def newest_record(job: Path, channel: str) -> Any:
+    epochs = job / "channels" / channel / "epochs"
+    numbers = numbers_in(epochs)
+    return record(epochs / f"{numbers[-1]:012}") if numbers else {"ends": {}}
+
+
+def numbers_in(folder: Path) -> list[int]:
+    return sorted(int(each.name) for each in folder.iterdir() if each.name.isdigit()) if folder.is_dir() else []
+
+
 def amounts(channel: Path, part: str, begin: int, end: int, rest: int | None) -> Iterator[int]:
     for name in sorted((channel / "epochs").iterdir()):
         epoch = record(name)
@@ -105,8 +135,8 @@ def main(job: Path, scratch: Path, *numbers: str) -> None:
             f"{prefix}.rocksdb.changelogCheckpointing.enabled": "true",
         }
     )
-    all_of_them = (each.name for each in (job / "checkpoints").iterdir() if each.name.isdigit())
-    found = {each: asdict(money_in(job, int(each), spark, scratch / each)) for each in numbers or all_of_them}
+    counted = map(int, numbers) if numbers else numbers_in(job / "checkpoints")
+    found = {each: asdict(money_in(job, each, spark, scratch / str(each))) for each in counted}
     print(json.dumps(found))
 
 

@@ -3,8 +3,8 @@
     withdraw --moved--> even --left----> pay
                    \\--> odd  --right--/
 
-Arguments: a folder with the input `in`; settings of the job as JSON; `forever` or `caught-up`; the checkpoint to go
-back to, if any.
+Arguments: a folder with the input `in`; settings of the job as JSON; `forever` or `caught-up`; what to restore as JSON
+of `Restore`, if anything. With a `checkpointing_dir` among the settings the payments are beside it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -31,9 +32,12 @@ _MOVED = "account long, amount long"
 Turn = Callable[[Any, Iterator[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]
 
 
-def main(folder: Path, settings: str, until: str, savepoint: str | None = None) -> None:
-    spark = small_session(spark_sql_shuffle_partitions="2")
-    job = Job("bank", spark=spark, checkpointing_dir=str(folder / "checkpoints"), **json.loads(settings))
+def main(folder: Path, settings: str, until: str, restored: str | None = None) -> None:
+    given: dict[str, Any] = {"checkpointing_dir": str(folder / "checkpoints"), **json.loads(settings)}
+    checkpoints = str(given["checkpointing_dir"])
+    # Of S3 the session of tidegate has the jars: a program that makes its own brings them.
+    spark = None if checkpoints.startswith("s3:") else small_session(spark_sql_shuffle_partitions="2")
+    job = Job("bank", spark=spark, **given)
     moved, left, right = job.channel("moved"), job.channel("left"), job.channel("right")
     orders = FileSource(str(folder / "in"), format="json", schema=_MOVED, maxFilesPerTrigger=4)
     job.query("withdraw", kept(job.source("orders", orders), withdraw), sinks=[moved])
@@ -42,9 +46,14 @@ def main(folder: Path, settings: str, until: str, savepoint: str | None = None) 
     odd = job.source("moved-odd", moved).where("account % 2 = 1")
     job.query("odd", kept(odd, pass_on), sinks=[right])
     both = job.source("left-in", left).unionByName(job.source("right-in", right))
-    job.query("pay", kept(both, pay), sinks=[FileSink("paid", str(folder / "paid"), format="json")])
-    back = None if savepoint is None else Restore(savepoint, rewind=f"to-{Path(savepoint).name}")
+    job.query("pay", kept(both, pay), sinks=[FileSink("paid", paid_beside(checkpoints), format="json")])
+    back = None if restored is None else msgspec.json.decode(restored, type=Restore)
     job.start(until="caught-up" if until == "caught-up" else None, savepoint=back).wait()
+
+
+def paid_beside(checkpoints: str) -> str:
+    """The folder of the payments, on the storage of the checkpoints."""
+    return f"{checkpoints}-paid"
 
 
 def kept(rows: DataFrame, turn: Turn) -> DataFrame:

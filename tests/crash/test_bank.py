@@ -53,7 +53,7 @@ def counted(bank: Bank, settings: Settings) -> dict[int, Money]:
 
 def restored(bank: Bank, settings: Settings, number: int) -> Money:
     """The money at the end, after the job went back to a checkpoint and has read everything."""
-    with bank.driver(settings, "caught-up", number) as driver:
+    with bank.driver(settings, "caught-up", bank.back_to(number)) as driver:
         assert driver.wait() == 0, driver.tail()
     [found] = bank.money(bank.checkpoints()[-1]).values()
     return found

@@ -124,7 +124,9 @@ def test_an_unknown_name_gets_the_nearest_known_one() -> None:
 
 
 def test_variables_of_tidegate_that_are_no_settings() -> None:
-    read_settings({}, {"TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": "x", "TIDEGATE_PLACE": "/disk"})
+    read_settings(
+        {}, {"TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": "x", "TIDEGATE_SEED": "0", "TIDEGATE_PLACE": "/disk"}
+    )
 
 
 def test_all_violations_at_once() -> None:

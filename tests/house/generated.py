@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from tests.house import command_reference, decisions, effects
+from tests.house import command_reference, decisions, effects, graph_levels
 from tests.house.repository import ROOT, project_files, relative
 
 
@@ -145,6 +145,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "errors": errors,
     "extras": extras,
     "guarantees": guarantees,
+    "graph-alignments": graph_levels.alignments_table,
+    "graph-deliveries": graph_levels.deliveries_table,
     "flink-answers": flink_answers,
     "happenings": happenings,
     "fingerprint-parts": fingerprint_parts,

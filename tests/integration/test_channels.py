@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run
@@ -10,9 +11,9 @@ from tidegate.channels.channel import Channel
 from tidegate.core.errors import Code
 
 
-def chain(place: Place) -> Job:
+def chain(place: Place, **settings: object) -> Job:
     """One query writes a channel, two queries read it: one of them all rows, one of them those of long words."""
-    job = place.job()
+    job = place.job("job", **settings)
     words = job.channel("words")
     job.query("write", place.words(job, "lines"), sinks=[words])
     read = job.source("words-in", words)
@@ -79,6 +80,14 @@ def test_a_channel_has_one_writer(place: Place) -> None:
     rows = place.words(job, "lines")
     job.query("one", rows, sinks=[words])
     assert error_of(lambda: job.query("another", rows, sinks=[words])).catalogue_entry is Code.UID_DUPLICATE
+
+
+def test_epochs_of_a_job_with_channels_do_not_overlap_and_a_start_that_wants_it_says_so(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.write("sea")
+    run(chain(place, checkpointing_max_concurrent=2))
+    assert "checkpointing.max_concurrent is 1 and not 2: the job has channels" in caplog.text
 
 
 def test_an_at_most_once_job_has_no_channels(place: Place) -> None:

@@ -175,11 +175,15 @@ class _Gathered:
                 tell_start(RestoreMoved(f"query {plan.query.uid}, operators compared with the savepoint"))
 
     def _sinks_judged(self, found: Judgement) -> Iterator[tuple[str, TidegateError]]:
-        """With the uid of the query."""
+        """With the uid of the query. A sink that stays in the job shows nothing of what a restore gives up. Its query
+        must be in the savepoint: one that begins again would write all of its rows a second time.
+        """
         for plan in self.plan.queries:
+            saved = found.matched.get(plan.query.uid)
             for uid, sink in plan.sinks.items():
-                if not sink.stays_in_job and leaves_evidence(sink, self.plan.settings.checkpointing_mode):
-                    seen = self._seen(plan, found.matched.get(plan.query.uid), uid, sink)
+                resumes_in_job = sink.stays_in_job and saved is not None
+                if not resumes_in_job and leaves_evidence(sink, self.plan.settings.checkpointing_mode):
+                    seen = self._seen(plan, saved, uid, sink)
                     error = judge_sink(self.restore.savepoint.record, self.restore.target, seen)
                     if error is not None:
                         yield plan.query.uid, error

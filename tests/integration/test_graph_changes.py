@@ -106,19 +106,11 @@ def test_a_reader_that_is_removed_holds_no_row_back_and_cannot_come_back_behind_
 def test_rows_in_flight_of_a_reader_that_goes_are_removed_and_an_added_reader_does_not_read_them(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers = count()
-    with repeated(lambda: place.write(f"word {next(numbers)}"), times=60, every_seconds=0.2):
-        handle = with_slow_reader(place).start()
-        try:
-            wait_until(lambda: in_flight(place) >= 5, "a checkpoint with rows in flight")
-        finally:
-            handle.cancel()
+    newest = checkpoint_with_rows_in_flight(place)
     monkeypatch.setattr(channel_log, "TRIMMED_TOGETHER", 2)
     monkeypatch.setattr(ChannelLog.__init__, "__defaults__", (2,))
-    newest = retained_numbers(Folder.of(place.checkpoints / "job"))[-1]
-    back = str(place.checkpoints / "job" / "checkpoints" / str(newest))
-    after = readers(place, "stays", "added")
-    handle = after.start(savepoint=Restore(back, rewind="once", allow_non_restored_of=("slow",)))
+    back = Restore(folder_of(place, newest), rewind="once", allow_non_restored_of=("slow",))
+    handle = readers(place, "stays", "added").start(savepoint=back)
     try:
         place.write("sea")  # each query has an epoch, which a checkpoint needs
         wait_until(lambda: set(words_of(place, "stays")) == set(written(place)), "all words")
@@ -133,8 +125,33 @@ def test_rows_in_flight_of_a_reader_that_goes_are_removed_and_an_added_reader_do
     assert len(words_of(place, "added")) == len(set(words_of(place, "added"))) <= len(written(place)) - 5
 
 
-def with_slow_reader(place: Place) -> Job:
-    """A quick and a slow reader of a channel."""
+@turn(1, of=4)
+def test_a_reader_that_resumes_under_another_name_reads_its_rows_in_flight(place: Place) -> None:
+    newest = checkpoint_with_rows_in_flight(place)
+    renamed = {"slow": "slower", "slow-in": "slower-in", "slow-files": "slower-files"}
+    back = Restore(folder_of(place, newest), rewind="once", renamed=renamed)
+    with_slow_reader(place, "slower").start(until="caught-up", savepoint=back).wait()
+    assert set(words_of(place, "slow")) == set(written(place)) == set(words_of(place, "stays"))
+
+
+def checkpoint_with_rows_in_flight(place: Place) -> int:
+    """The number of the newest one, after the job was canceled."""
+    numbers = count()
+    with repeated(lambda: place.write(f"word {next(numbers)}"), times=60, every_seconds=0.2):
+        handle = with_slow_reader(place).start()
+        try:
+            wait_until(lambda: in_flight(place) >= 5, "a checkpoint with rows in flight")
+        finally:
+            handle.cancel()
+    return retained_numbers(Folder.of(place.checkpoints / "job"))[-1]
+
+
+def folder_of(place: Place, checkpoint: int) -> str:
+    return str(place.checkpoints / "job" / "checkpoints" / str(checkpoint))
+
+
+def with_slow_reader(place: Place, name: str = "slow") -> Job:
+    """A quick and a slow reader of a channel. `name`: of the slow one; its files stay where they are."""
 
     @F.udf("string")
     def after_a_while(word: str) -> str:
@@ -143,8 +160,8 @@ def with_slow_reader(place: Place) -> Job:
 
     job = readers(place, "stays", checkpointing_unaligned=True)
     [words] = [sink for query in job._queries for sink in query.sinks if isinstance(sink, ChannelSink)]  # pyright: ignore[reportPrivateUsage]
-    read = job.source("slow-in", words).select(after_a_while("word").alias("word"))
-    job.query("slow", read, sinks=[FileSink("slow-files", place.folder / "slow", format="json")])
+    read = job.source(f"{name}-in", words).select(after_a_while("word").alias("word"))
+    job.query(name, read, sinks=[FileSink(f"{name}-files", place.folder / "slow", format="json")])
     return job
 
 

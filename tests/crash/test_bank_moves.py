@@ -40,7 +40,7 @@ def test_a_drain_of_the_bank_under_load_leaves_nothing_in_a_channel(tmp_path: Pa
     assert (money.flying, money.excess) == (0, 0)
 
 
-@turn(1, of=4)
+@turn(1, of=8)
 @pytest.mark.timeout(400)
 def test_a_savepoint_of_the_bank_under_load_is_restored_on_s3_with_other_partitions_and_another_backend(
     s3: S3Server, tmp_path: Path

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from tidegate.operate.checkpoints_history import ENTRIES_KEPT, CheckpointsHistory, DoneCheckpoint, read_checkpoints
+from tidegate.storages.hdfs.publish import TEMPORARY_SUFFIX
 
 
 def done(epoch: int) -> DoneCheckpoint:
@@ -58,3 +59,11 @@ def test_the_newest_come_first_and_no_more_than_asked_for(tmp_path: Path):
     assert read_checkpoints(tmp_path) == []
     CheckpointsHistory(tmp_path).add([done(epoch) for epoch in range(600)])
     assert [each.epoch for each in read_checkpoints(tmp_path, at_most=3)] == [599, 598, 597]
+
+
+def test_what_a_killed_driver_was_writing_goes_when_the_next_one_begins(tmp_path: Path):
+    CheckpointsHistory(tmp_path).add([done(0)])
+    [file] = files(tmp_path)
+    file.with_name(f".2.jsonl.b98be1c3{TEMPORARY_SUFFIX}").write_bytes(b"{")
+    CheckpointsHistory(tmp_path)
+    assert files(tmp_path) == [file]

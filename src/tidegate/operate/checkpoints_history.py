@@ -44,10 +44,12 @@ class DoneCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointsHistory:
-    """Writes the history of one job."""
+    """Writes the history of one job, from the driver that holds the job."""
 
     def __init__(self, job_folder: Where) -> None:
+        """Removes what a killed driver was writing."""
         self._storage = open_storage(job_folder)
+        self._storage.remove_leftovers(_FOLDER)
         self._number, self._lines = _resume(self._storage)
 
     def add(self, checkpoints: Sequence[DoneCheckpoint]) -> None:

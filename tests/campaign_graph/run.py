@@ -33,15 +33,16 @@ _LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
-    """What the user chose. `folder`: an empty one."""
+    """What the user chose. `folder`: an empty one. `servers`: the brokers of the channels; empty for embedded ones."""
 
     folder: Path
     kills: int
     seed: int
+    servers: str = ""
 
     @property
     def command(self) -> str:
-        return f"./dev campaign graph --kills {self.kills} --seed {self.seed}"
+        return f"./dev campaign graph --kills {self.kills} --seed {self.seed}{' --kafka' if self.servers else ''}"
 
 
 @dataclass(slots=True)
@@ -64,6 +65,7 @@ class GraphReport:
     def as_text(self) -> str:
         modes = ", ".join(f"{count} {mode}" for mode, count in sorted(self.modes.items()))
         lines = [
+            f"{'channels over Kafka' if self.options.servers else 'embedded channels'}, "
             f"seed {self.options.seed}: {self.kills} kills ({modes}), {self.restores} restores, killed on the way",
             f"{self.checkpoints} checkpoints counted, {self.flying} with money in channels, "
             f"{self.payments} payments compared: {finding_words(self)}",
@@ -85,7 +87,7 @@ class GraphCampaign:
 
     def __init__(self, report: GraphReport, tell: Callable[[str], None]) -> None:
         self.report = report
-        self._bank = Bank(report.options.folder)
+        self._bank = Bank(report.options.folder, report.options.servers)
         self._rng = random.Random(report.options.seed)
         self._tell_user = tell
         self._to_count: set[int] = set()

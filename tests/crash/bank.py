@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -15,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from tests.crash.bank_checker import Money
-from tests.crash.bank_program import FEE, paid_beside
+from tests.crash.bank_program import CHANNELS, FEE, paid_beside
 from tests.house.repository import ROOT
 from tests.support.driver import Driver
 from tests.support.feeding import repeated
@@ -23,6 +24,7 @@ from tests.support.remote_files import visible
 from tidegate import Restore
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.storages.schemes import Folder
+from tidegate.testing.kafka.topics import PARTITIONS, create_topic
 
 PROGRAM = Path(__file__).with_name("bank_program.py")
 ACCOUNTS = 8
@@ -32,20 +34,24 @@ _EPOCH = re.compile(r"-e(\d{12})-")
 
 
 class Bank:
-    """One bank, in an empty folder."""
+    """One bank, in an empty folder. `servers`: the brokers of its channels; empty for embedded channels."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, servers: str = "") -> None:
         self.checkpoints_folder = folder / "checkpoints"
         self.job = self.checkpoints_folder / "bank"
         self.folder = folder
         self.log = folder / "log"
+        self._servers = servers
+        self._over: Settings = {"servers": servers, "topics": f"bank-{uuid.uuid4().hex[:8]}"} if servers else {}
+        for channel in CHANNELS if servers else ():
+            create_topic(servers, f"{self._over['topics']}-{channel}", PARTITIONS)
         self._orders = 0
         self._counted = 0
         (folder / "in").mkdir()
 
     def driver(self, settings: Settings, until: str, back: Restore | None = None, failpoints: str = "") -> Driver:
         """Start it. `back`: what it restores first."""
-        said = json.dumps({"checkpointing_interval": 0, "checkpointing_retained": 40, **settings})
+        said = json.dumps({"checkpointing_interval": 0, "checkpointing_retained": 40, **self._over, **settings})
         restored = [] if back is None else [msgspec.json.encode(back).decode()]
         return Driver(PROGRAM, str(self.folder), said, until, *restored, log=self.log, failpoints=failpoints)
 
@@ -62,7 +68,8 @@ class Bank:
         """
         self._counted += 1
         program = [sys.executable, "-m", "tests.crash.bank_checker"]
-        arguments = [str(job or self.job), str(self.folder / f"counted-{self._counted}"), *map(str, numbers)]
+        arguments = [str(job or self.job), str(self.folder / f"counted-{self._counted}"), self._servers]
+        arguments += map(str, numbers)
         with self.log.open("ab") as log:
             done = subprocess.run(
                 [*program, *arguments], stdout=subprocess.PIPE, stderr=log, check=True, timeout=300, cwd=ROOT

@@ -4,7 +4,8 @@
                    \\--> odd  --right--/
 
 Arguments: a folder with the input `in`; settings of the job as JSON; `forever` or `caught-up`; what to restore as JSON
-of `Restore`, if anything. With a `checkpointing_dir` among the settings the payments are beside it.
+of `Restore`, if anything. With a `checkpointing_dir` among the settings the payments are beside it. With `servers`
+among them the channels are over Kafka, each in the topic `<topics>-<channel>`.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from tests.support.session import small_session
-from tidegate import FileSink, FileSource, Job, Restore
+from tidegate import FileSink, FileSource, Job, KafkaChannel, Restore
 
 OPENED_WITH = 1000
 FEE = 1
+CHANNELS = ("moved", "left", "right")
 _MOVED = "account long, amount long"
 
 Turn = Callable[[Any, Iterator[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]
@@ -37,8 +39,12 @@ def main(folder: Path, settings: str, until: str, restored: str | None = None) -
     checkpoints = str(given["checkpointing_dir"])
     # Of S3 the session of tidegate has the jars: a program that makes its own brings them.
     spark = None if checkpoints.startswith("s3:") else small_session(spark_sql_shuffle_partitions="2")
+    servers, topics = given.pop("servers", None), given.pop("topics", "")
     job = Job("bank", spark=spark, **given)
-    moved, left, right = job.channel("moved"), job.channel("left"), job.channel("right")
+    moved, left, right = (
+        job.channel(uid, None if servers is None else KafkaChannel(servers, f"{topics}-{uid}", key="account"))
+        for uid in CHANNELS
+    )
     orders = FileSource(str(folder / "in"), format="json", schema=_MOVED, maxFilesPerTrigger=4)
     job.query("withdraw", kept(job.source("orders", orders), withdraw), sinks=[moved])
     even = job.source("moved-even", moved).where("account % 2 = 0")

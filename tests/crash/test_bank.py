@@ -12,6 +12,7 @@ from tests.crash.bank import Bank, Settings
 from tests.crash.bank_checker import Money
 from tests.integration.place import wait_until
 from tests.support.today import sampled
+from tidegate.testing.kafka import Broker
 
 KILLS = 2
 CHECKPOINTS_A_LIFE = 2
@@ -27,8 +28,18 @@ MODES = [
 @pytest.mark.timeout(400)
 def test_in_every_checkpoint_there_is_as_much_money_as_was_opened(tmp_path: Path, settings: Settings) -> None:
     """At-least-once there is more, and as much too much after a restore."""
+    demand_the_money(Bank(tmp_path), settings)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("settings", MODES)
+@pytest.mark.timeout(400)
+def test_there_is_as_much_money_with_channels_over_kafka(tmp_path: Path, settings: Settings, broker: Broker) -> None:
+    demand_the_money(Bank(tmp_path, broker.servers), settings)
+
+
+def demand_the_money(bank: Bank, settings: Settings) -> None:
     repeats = "checkpointing_mode" in settings
-    bank = Bank(tmp_path)
     found = counted(bank, settings)
     assert all(money.excess >= 0 if repeats else money.excess == 0 for money in found.values())
     assert any(money.flying for money in found.values()) == ("checkpointing_unaligned" in settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame
@@ -10,27 +11,32 @@ from pyspark.sql import functions as F
 
 from tests.crash.channel_windows_program import drained_job, minutes, tens
 from tests.integration.place import Place, error_of, run, wait_until
+from tests.support.today import sampled
 from tidegate import FileSink, Job
 from tidegate.core.errors import Code
 
 
-def slow(words: DataFrame, seconds: float) -> DataFrame:
-    """The words, each after this time."""
+def slow(words: DataFrame, seconds: float, go: Path | None = None) -> DataFrame:
+    """The words, each after this time, or as soon as this file is there."""
 
     @F.udf("string")
     def after_a_while(word: str) -> str:
-        time.sleep(seconds)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not (go is not None and go.exists()):
+            time.sleep(0.01)
         return word
 
     return words.select(after_a_while("word").alias("word"))
 
 
-def slow_chain(place: Place, seconds: float = 1.5, **settings: object) -> Job:
+def slow_chain(
+    place: Place, seconds: float = 1.5, max_unread: int | None = None, go: Path | None = None, **settings: object
+) -> Job:
     """A reader of a channel that another reader fills. The first reader is slow."""
     job = place.job("job", **settings)
-    words, again = job.channel("words"), job.channel("again")
+    words, again = job.channel("words", max_unread=max_unread), job.channel("again", max_unread=max_unread)
     job.query("write", place.words(job, "lines"), sinks=[words])
-    job.query("pass", slow(job.source("words-in", words), seconds), sinks=[again])
+    job.query("pass", slow(job.source("words-in", words), seconds, go), sinks=[again])
     job.query("end", job.source("again-in", again), sinks=[FileSink("out", place.folder / "out", format="json")])
     return job
 
@@ -53,6 +59,28 @@ def test_a_stop_leaves_no_row_in_a_channel(place: Place) -> None:
     wait_until(lambda: is_passing(place), "more rows behind it")
     handle.stop()
     assert words_of(place) == ["ice", "sand", "sea"]
+
+
+@pytest.mark.parametrize("drain", sampled([pytest.param(False, id="stop"), pytest.param(True, id="drain")]))
+def test_a_writer_waits_for_a_reader_that_is_too_far_behind_and_the_job_ends_all_the_same(
+    place: Place, *, drain: bool
+) -> None:
+    """Each of eight files has a word. While the reader is in its first epoch, two words may wait in the channel."""
+    for number in range(8):
+        place.write(f"word-{number}")
+    go = place.folder / "go"
+    handle = slow_chain(place, seconds=60.0, max_unread=2, go=go).start()
+    wait_until(lambda: len(place.log("ledger/done", "write")) == 3, "as many words as may wait, and one")
+    time.sleep(3.0)
+    written = len(place.log("ledger/done", "write"))
+    go.touch()
+    assert written == 3
+    handle.stop(drain=drain)
+    written = len(place.log("ledger/done", "write"))
+    assert words_of(place) == [f"word-{number}" for number in range(written)]
+    if not drain:
+        run(slow_chain(place, max_unread=2, go=go))
+        assert words_of(place) == [f"word-{number}" for number in range(8)]
 
 
 @pytest.mark.parametrize("end", ["stop without time", "cancel"])

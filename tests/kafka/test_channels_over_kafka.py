@@ -90,11 +90,11 @@ class PlaceOverKafka(Place):
         job.channel = partial(self._channel, job)  # pyright: ignore[reportAttributeAccessIssue]
         return job
 
-    def _channel(self, job: Job, uid: str) -> object:
+    def _channel(self, job: Job, uid: str, max_unread: int | None = None) -> object:
         names = job.settings.checkpointing_dir, job.name, uid
         if names not in self.topics:
             self.topics[names] = KafkaChannel(self.servers, make_topic(self.servers, 3))
-        return Job.channel(job, uid, self.topics[names])
+        return Job.channel(job, uid, self.topics[names], max_unread=max_unread)
 
 
 @pytest.fixture

@@ -123,17 +123,25 @@ def test_a_reader_is_held_from_the_writers_snapshot_until_its_own(job: SmallJob)
     assert seen == [None, 4, 4, None]
 
 
-def test_the_end_of_an_epoch_is_recorded_before_the_next_one_begins_and_when_the_query_has_ended(
-    job: SmallJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also while no checkpoint is under way: a channel over Kafka ends where it ended then."""
-    stood = list[tuple[str, int]]()
-    monkeypatch.setattr(job.channel, "stand", lambda writer, epoch: stood.append((writer.query, epoch)))
-    job.lets_in("by-day", 1)
-    job.lets_in("add", 1)
+def test_a_writer_waits_while_a_reader_has_more_rows_left_than_its_channel_allows(job: SmallJob) -> None:
+    """Each epoch of the writer has two rows."""
+    writer, reader = job.coordinator.participant("by-day"), job.coordinator.participant("add")
     job.write(1)
-    job.coordinator.participant("by-day").ended()
-    assert stood == [("by-day", 0), ("by-day", 1)]
+    job.write(2)
+    assert writer.may_begin(), "no bound"
+    job.channel.max_unread = 3
+    assert not writer.may_begin()
+    assert reader.may_begin(), "it writes no channel"
+    job.read(1, 3)
+    assert writer.may_begin()
+
+
+def test_a_reader_that_has_not_begun_has_all_rows_left(tmp_path: Path) -> None:
+    job = SmallJob(Folder.of(tmp_path / "job"))
+    job.channel.max_unread = 1
+    assert job.coordinator.participant("by-day").may_begin()
+    job.write(0)
+    assert not job.coordinator.participant("by-day").may_begin()
 
 
 def test_a_busy_query_takes_part_just_before_its_next_epoch(job: SmallJob) -> None:

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.graphs.topic import Topic, Transacted
+from tests.simulation.graphs.topic import PlayedChannel, Topic, Transacted
 from tidegate.channels import topic as module
 from tidegate.channels.topic import TopicOfChannel
+from tidegate.core.records import SinkIdentity
 from tidegate.kafka.clients import Clients
 from tidegate.storages.schemes import Folder
 
 CLIENTS = Clients("nowhere:9092")
+WRITER = SinkIdentity(job="job", job_id="1", generation=1, query="write", sink="words")
 
 
 @pytest.fixture
@@ -61,3 +63,14 @@ def test_of_two_drivers_that_begin_a_generation_one_says_where(played: Topic, tm
     successor.stand(1)
     written(played, "sea")
     assert paused.stand(1) == {"words.1.0": 1}
+
+
+def test_readers_stand_at_recorded_ends_and_not_behind_aborted_rows(played: Topic, tmp_path: Path) -> None:
+    """Otherwise they would be ahead of a writer that takes part with its newest done epoch."""
+    channel = PlayedChannel("words", Folder.of(tmp_path), played)
+    channel.stand(WRITER, 4)
+    played.transactions[written(played, "sea")] = Transacted.COMMITTED
+    assert channel.readable() == {}, "epoch 5 is committed, and not done yet"
+    channel.stand(WRITER, 5)
+    played.abort([written(played, "of a run that died")])
+    assert channel.readable() == channel.settled() == {"words.1.0": 1}

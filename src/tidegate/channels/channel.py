@@ -40,9 +40,12 @@ class Channel(ABC):
     """True if each row is a JSON object, which cannot hold every type."""
     NOT_PICKLED: ClassVar[Mapping[str, None]] = {"_log": None, "_passed": None, "_gate": None}
 
-    def __init__(self, folder: Folder) -> None:
-        """`folder`: that of the channel, in the folder of the job."""
+    def __init__(self, folder: Folder, max_unread: int | None) -> None:
+        """`folder`: that of the channel, in the folder of the job. `max_unread`: the writer begins no epoch while a
+        reader has more rows left than this; None: it never waits.
+        """
         self.folder = folder
+        self.max_unread = max_unread
         self._log: ChannelLog | None = None
         self._passed = DonePositions()
         self._gate = ChannelGate()
@@ -70,7 +73,7 @@ class Channel(ABC):
     def stand(self, writer: SinkIdentity, epoch: int) -> None:
         """The writer stands between two epochs: `epoch` and all older ones are done, and the next one has not begun.
         Before the first epoch of a generation, `epoch` is the number before it. Afterwards `log.ends` is where the
-        channel ends with that epoch. Idempotent.
+        channel ends with that epoch. Idempotent. Threads may call it at the same time.
         """
 
     # --- of the readers ------------------------------------------------------------------------------------
@@ -81,7 +84,7 @@ class Channel(ABC):
 
     @abstractmethod
     def readable(self) -> ChannelPosition:
-        """Where the rows end that a reader may read. It may be behind `log.ends`, or before."""
+        """Where the rows end that a reader may read: at most at `log.ends`."""
 
     def settled(self) -> ChannelPosition:
         """As `readable`, when the rows of all done epochs of the writer can be read. May wait for this."""

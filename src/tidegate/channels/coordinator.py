@@ -155,6 +155,12 @@ class Coordinator:
         for participant in self._participants.values():
             participant.look()
 
+    def unread(self, channel: Channel) -> int:
+        """How many rows of a channel the slowest of its readers has left, by their done epochs."""
+        live, ends = self._live(), channel.readable()
+        found = (each.position_in(channel) for each in self._participants.values())
+        return max((live.unread(position, ends) for positions in found for position in positions), default=0)
+
     def next_snapshot(self, given: Collection[str], by: float, go_on: Callable[[], None]) -> DoneEpoch:
         """Wait for the snapshot of a query that is not in `given`. `by`: until when, by the monotonic clock."""
         while True:
@@ -270,12 +276,28 @@ class Participant:
         self._lock = Lock()
         self._let_in = -1
 
+    def may_begin(self) -> bool:
+        """False while a reader has more rows left of a channel than the channel allows. The next epoch then waits."""
+        bounded = ((channel, channel.max_unread) for channel in self._joined.writes)
+        return all(bound is None or self._coordinator.unread(channel) <= bound for channel, bound in bounded)
+
+    def position_in(self, channel: Channel) -> Sequence[ChannelPosition]:
+        """Where it stands in a channel behind its newest done epoch, at each place in its plan: at the begin before the
+        first one. Empty if it does not read this channel.
+        """
+        sources = [uid for uid, read in self._joined.reads.items() if read is channel]
+        reached = self.reached() if sources else None
+        done = None if reached is None else done_epoch(self._joined.query, self._ledger, reached)
+        if done is None:
+            return [{} for _ in sources]
+        found = self.positions(done)
+        return [position for uid in sources for position in found[uid] or [{}]]
+
     def let_in(self, epoch: int) -> None:
         """In the query's own thread: every older epoch is done, and this one is to begin. It begins in any case: if the
         query cannot be looked at, the checkpoint that is under way is aborted.
         """
         with self._lock:
-            self._stand(epoch - 1)
             try:
                 self._coordinator.look(self._joined.query.uid, self.newest)
             except (OSError, TidegateError) as error:
@@ -283,10 +305,10 @@ class Participant:
                 _LOG.warning("%s: the checkpoint that was under way is aborted: %s", self._joined.query, error)
             self._let_in = epoch
 
-    def ended(self) -> None:
-        """In the query's own thread: it has ended, and all its epochs are done."""
-        with self._lock:
-            self.newest()
+    def stands(self, epoch: int) -> None:
+        """In any thread: this epoch is done, or the query has recovered, and the next one has not begun."""
+        for channel in self._joined.writes:
+            channel.stand(self._joined.query.sink(channel.uid), epoch)
 
     def look(self) -> None:
         """In any thread: let the query take part if it has nothing to do."""
@@ -314,13 +336,8 @@ class Participant:
         if done is None:
             return None
         if done.generation == self._joined.query.generation:
-            self._stand(done.epoch)
+            self.stands(done.epoch)
         return None if self._has_published_behind(done) else done
-
-    def _stand(self, epoch: int) -> None:
-        """This epoch is done, and the next one has not begun."""
-        for channel in self._joined.writes:
-            channel.stand(self._joined.query.sink(channel.uid), epoch)
 
     def _has_published_behind(self, done: DoneEpoch) -> bool:
         newest = [channel.log.position(self._joined.query.uid) for channel in self._joined.writes]

@@ -60,9 +60,9 @@ class KafkaChannel:
     transaction_timeout: float | None = None
     transactional_id_prefix: str = ""
 
-    def sink(self, uid: str, folder: Folder) -> KafkaChannelSink:
-        """The channel of this uid. `folder`: that of the channel."""
-        return KafkaChannelSink(uid, folder, self)
+    def sink(self, uid: str, folder: Folder, max_unread: int | None) -> KafkaChannelSink:
+        """The channel of this uid. `folder`, `max_unread`: as in `Channel`."""
+        return KafkaChannelSink(uid, folder, self, max_unread)
 
 
 class KafkaChannelSink(KafkaSink, Channel):
@@ -73,8 +73,8 @@ class KafkaChannelSink(KafkaSink, Channel):
     holds_json: ClassVar[bool] = True
     stays_in_job: ClassVar[bool] = True
 
-    def __init__(self, uid: str, folder: Folder, over: KafkaChannel) -> None:
-        """`folder`: that of the channel."""
+    def __init__(self, uid: str, folder: Folder, over: KafkaChannel, max_unread: int | None = None) -> None:
+        """`folder`, `max_unread`: as in `Channel`."""
         KafkaSink.__init__(
             self,
             uid,
@@ -86,7 +86,7 @@ class KafkaChannelSink(KafkaSink, Channel):
             transactional_id_prefix=over.transactional_id_prefix,
             delivery=Level.EXACTLY_ONCE.value,
         )
-        Channel.__init__(self, folder)
+        Channel.__init__(self, folder, max_unread)
         self._topic_name = over.topic
         self._topic: TopicOfChannel | None = None
 
@@ -107,8 +107,10 @@ class KafkaChannelSink(KafkaSink, Channel):
         return {part_of(self.folder.name, generation): 0, **self._of_topic.oldest(generation)}
 
     def readable(self) -> ChannelPosition:
-        topic = self._of_topic
-        return {**self._older(topic.newest_generation), **topic.readable()}
+        """Readers stand at recorded ends: what an aborted transaction has left behind one belongs to the next epoch."""
+        readable, topic = self._of_topic.readable(), self._of_topic.newest_generation
+        ends = {part: min(end, readable.get(part, 0)) for part, end in self.log.ends.items()}
+        return {part: end for part, end in {**ends, **self._older(topic)}.items() if end}
 
     def shares(self, begin: ChannelPosition, end: ChannelPosition, tasks: int, where: str) -> Shares:
         return shared_by_tasks(self._of_topic.parts.ranges(begin, end), tasks)

@@ -49,10 +49,10 @@ class ChannelSink(TwoPhaseSink, Channel):
     kind: ClassVar[str] = "channel"
     stays_in_job: ClassVar[bool] = True
 
-    def __init__(self, uid: str, folder: Folder) -> None:
-        """`folder`: that of the channel."""
+    def __init__(self, uid: str, folder: Folder, max_unread: int | None = None) -> None:
+        """As `Channel`."""
         TwoPhaseSink.__init__(self, uid, delivery=Level.EXACTLY_ONCE.value)
-        Channel.__init__(self, folder)
+        Channel.__init__(self, folder, max_unread)
 
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), **self.NOT_PICKLED}

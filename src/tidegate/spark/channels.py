@@ -30,6 +30,16 @@ def declared_channel(channel: Channel, queries: Sequence[DeclaredQuery], where: 
     )
 
 
+def demand_bound(max_unread: int | None, where: str) -> None:
+    """Raise SETTING_VALUE for a bound that no writer could keep."""
+    if max_unread is not None and max_unread < 1:
+        expected = "max_unread= of 1 row or more, or none"
+        next_step = "leave it out, or give more rows than an epoch of the writer has"
+        raise TidegateError(
+            Code.SETTING_VALUE, expected=expected, found=str(max_unread), where=where, next_step=next_step
+        )
+
+
 def writers_of(sources: Iterable[PositionedSource | None], queries: Sequence[DeclaredQuery]) -> frozenset[str]:
     """The queries that write the channels among these sources."""
     read = [each.channel for each in sources if isinstance(each, ChannelSource)]

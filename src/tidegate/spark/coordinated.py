@@ -31,7 +31,9 @@ def coordinated(job: DeclaredJob, plan: JobPlan) -> tuple[JobPlan, Coordinator |
         rhythm_of(job.folder).request,
     )
     parts = ((each, coordinator.participant(each.query.uid)) for each in plan.queries)
-    queries = tuple(replace(each, lets_in=part.let_in, ended=part.ended) for each, part in parts)
+    queries = tuple(
+        replace(each, may_begin=part.may_begin, lets_in=part.let_in, stands=part.stands) for each, part in parts
+    )
     return replace(plan, queries=queries), coordinator
 
 

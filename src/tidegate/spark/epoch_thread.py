@@ -35,6 +35,9 @@ from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_resul
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
+_LOOK_SECONDS = 0.1
+"""So often a writer looks for its readers. Off a disk each look is some requests."""
+
 
 class EpochThread:
     """The epochs of one run. `opened` returns the run's record, and raises while there is none. `named_state`: the
@@ -62,6 +65,8 @@ class EpochThread:
         self._named_state = named_state
         self._projection = projection_of(plan.sinks, plan.dead_letters)
         self._rows: DataFrame | None = None
+        self.waits_for_readers = False
+        """True in an unbounded run: a bounded one has ended before its readers start."""
 
     def on_epoch(self, rows: DataFrame, epoch: int) -> None:
         """Called by Spark for each epoch. Returns only when the epoch is prepared."""
@@ -165,12 +170,18 @@ class EpochThread:
             self._figures.begun[epoch] = time.monotonic()
 
     def _let_in(self, epoch: int) -> None:
-        """Wait for the rest of the pause since the last commits. A stop ends this wait."""
+        """Wait for the rest of the pause since the last commits, and for readers that are too far behind. A stop ends
+        this wait.
+        """
         shared = self._shared
         with shared.changed:
             while (left := shared.watch.rest_seconds()) > 0:
                 shared.refuse_if_ending()
                 shared.changed.wait(left)
+        while self.waits_for_readers and not self._plan.may_begin():
+            with shared.changed:
+                shared.refuse_if_ending()
+                shared.changed.wait(_LOOK_SECONDS)
         self._plan.lets_in(epoch)
         with shared.changed:
             shared.watch.let_in(epoch)

@@ -22,7 +22,7 @@ from tidegate.settings.found import load_settings
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sources.base import RowSource
 from tidegate.spark.app_checking import check_only, only_checks
-from tidegate.spark.channels import declared_channel
+from tidegate.spark.channels import declared_channel, demand_bound
 from tidegate.spark.declared import (
     DeclaredQuery,
     QueryArguments,
@@ -97,17 +97,24 @@ class Job:
             start_moves("a session")
         return self._session
 
-    def channel(self, uid: str, over: KafkaChannel | None = None) -> ChannelSink | KafkaChannelSink:
+    def channel(
+        self, uid: str, over: KafkaChannel | None = None, *, max_unread: int | None = None
+    ) -> ChannelSink | KafkaChannelSink:
         """A channel: rows that one query of the job writes, and other queries of the job read.
 
         Give it to exactly one query as a sink: `job.query(..., sinks=[channel])`. Then read it as a source, in any
         number of queries: `job.source("...", channel)`. `uid` is that of the sink. The rows of an epoch appear
         together, when the epoch is committed. `over`: None for an embedded channel, which needs no broker: the rows are
         in the job's folder until every reader has passed them. With a `KafkaChannel` they are in its topic.
+
+        `max_unread`: while a reader has more rows left than this, the writer begins no epoch; None: it never waits. A
+        run until caught-up does not wait: its readers start when the writer has ended.
         """
-        checked_uid(uid, f"job {self.name}, channel {uid}", self._uids | self._operators)
+        where = f"job {self.name}, channel {uid}"
+        checked_uid(uid, where, self._uids | self._operators)
+        demand_bound(max_unread, where)
         folder = self._folder / CHANNELS / uid
-        return ChannelSink(uid, folder) if over is None else over.sink(uid, folder)
+        return ChannelSink(uid, folder, max_unread) if over is None else over.sink(uid, folder, max_unread)
 
     def source(
         self, uid: str, source: StreamLoader | RowSource | DataFrame | Channel, *, durable: bool = False

@@ -26,8 +26,10 @@ class QueryPlan:
     tasks of an epoch have not read exactly its input. `again_here`: True if the query may run again in this process
     after a failure. It is False with state in memory, which an interrupted epoch may have changed, and if each start
     opens a new generation. `operator_uids`: the uids of stateful operators, by their number in Spark's plan.
-    `reads_from`: the queries whose channels it reads. `lets_in`: called just before an epoch begins to compute, when
-    all epochs below are done. `ended`: called when it has ended without an error, and all its epochs are done.
+    `reads_from`: the queries whose channels it reads. `may_begin`: False while the next epoch of an unbounded run has
+    to wait for the readers of a channel. `lets_in`: called just before an epoch begins to compute, when all epochs
+    below are done. `stands`: called with each epoch that is done, and when the query has recovered, before the next one
+    may begin.
     """
 
     query: Query
@@ -46,8 +48,9 @@ class QueryPlan:
     operator_uids: Mapping[str, str] = field(default_factory=dict[str, str])
     dead_letters: DeadLetters | None = None
     reads_from: frozenset[str] = frozenset()
+    may_begin: Callable[[], bool] = lambda: True
     lets_in: Callable[[int], None] = lambda _epoch: None
-    ended: Callable[[], None] = lambda: None
+    stands: Callable[[int], None] = lambda _epoch: None
 
     @property
     def journal(self) -> Folder:

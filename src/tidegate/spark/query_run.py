@@ -54,6 +54,7 @@ from tidegate.checkpoints.undecided_state import clear_undecided_state
 from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch_time import note_overdue, times_by_epoch
 from tidegate.core.errors import TidegateError
+from tidegate.core.happenings import EpochDone
 from tidegate.core.ledger import COMMITS, RECORD_FOLDERS, RUNS, entry, read_finished, read_start
 from tidegate.core.records import NOTHING_FINISHED, Run, StateFile
 from tidegate.core.recover import close_run, open_run
@@ -139,6 +140,7 @@ class QueryRun:
         remove_older_generations(self.plan.folder.parent, self.plan.query, self.plan.sinks)
         drop_checksums(self.plan.folder / "spark")
         self._shared.finished = self.figures.finished = self.runner.run(read_finished())
+        self.plan.stands(self._shared.finished)
         if self._shared.finished == NOTHING_FINISHED:
             clear_unbegun(self.plan.folder / "spark")
         if not self.plan.store.names_files:
@@ -173,6 +175,7 @@ class QueryRun:
             .foreachBatch(self._epochs.on_epoch)
             .trigger(**trigger)
         )
+        self._epochs.waits_for_readers = "processingTime" in trigger
         self._finisher.begin(run)
         self._thread.start(writer, name, due)
 
@@ -227,9 +230,7 @@ class QueryRun:
         if not self.plan.store.names_files and self.cut_off == self._shared.watch.let_in_newest:
             note_cut_off(self.plan.folder)  # its state is not safe in this process: the files have no unique names
         self._raise_failure()
-        is_due = self.runner.run(close_run(self.plan.query, self._opened()))
-        self.plan.ended()
-        return is_due
+        return self.runner.run(close_run(self.plan.query, self._opened()))
 
     def _named_state(self, epoch: int) -> tuple[StateFile, ...]:
         return () if self._state is None else self._state.of_epoch(epoch)
@@ -268,6 +269,8 @@ class QueryRun:
 
     def tell(self, happening: Happening) -> None:
         """In any thread: an event of the protocol."""
+        if isinstance(happening, EpochDone):
+            self.plan.stands(happening.epoch)
         self.progress.tell(0 if self._run is None else self._run.run, happening)
 
     def _reach(self, point: str, epoch: int | None) -> None:

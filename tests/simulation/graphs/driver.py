@@ -92,16 +92,18 @@ class Driver:
         sinks = {uid: self._world.channel(uid) for node in nodes for uid in node.writes}
         for sink in sinks.values():
             _ = sink.log
+        joined = [_joined(node, sinks) for node in nodes]
+        self._participants = Coordinator("job", joined, self._timeout, lambda: ALL_LIVE)
         runs = [(node, self._again(node, sinks)) for node in nodes]
-        self.coordinator = Coordinator("job", [_joined(node, sinks) for node in nodes], self._timeout, lambda: ALL_LIVE)
+        self.coordinator = self._participants
         for node, run in runs:
             self._turns.spawn(self, partial(self._keep_running, node, sinks, run))
         self._take_checkpoints()
 
     def _opened(self, node: Node, sinks: Mapping[str, AnyChannel]) -> RunOfQuery:
-        let_in = lambda epoch: self._coordinator().participant(node.uid).let_in(epoch)  # noqa: E731
+        participant = self._participants.participant(node.uid)
         around = self._world.around(sinks, partial(self._fails, node.uid))
-        run = RunOfQuery(node, around, let_in)
+        run = RunOfQuery(node, around, participant.let_in, participant.stands)
         run.recover()
         return run
 

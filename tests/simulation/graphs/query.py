@@ -98,14 +98,17 @@ class _SlowPositions(ChannelPositions):
 class RunOfQuery:
     """One run: its stream's thread and its finisher. It is the port of the runner, too."""
 
-    def __init__(self, node: Node, around: Around, let_in: Callable[[int], None]) -> None:
-        """`let_in`: called before an epoch computes."""
+    def __init__(
+        self, node: Node, around: Around, let_in: Callable[[int], None], stands: Callable[[int], None]
+    ) -> None:
+        """`let_in`: called before an epoch computes. `stands`: called with each done epoch, and after recovery."""
         self.node = node
         self.query = query_of(node)
         self.is_over = False
         """It takes no epoch any more."""
         self._around = around
         self._let_in = let_in
+        self._stands = stands
         self._turns = around.turns
         self._folder = folder_of(node.uid)
         self._storage = open_storage(self._folder)
@@ -127,6 +130,7 @@ class RunOfQuery:
     def recover(self) -> None:
         self.run = self._runner.run(open_run(self.query))
         self._finished = self._runner.run(read_finished())
+        self._stands(self._finished)
         self._places = [self._place(source) for source in self.node.sources]
 
     # --- its threads ----------------------------------------------------------------------------------------
@@ -262,6 +266,7 @@ class RunOfQuery:
 
     def tell(self, happening: Happening) -> None:
         if isinstance(happening, EpochDone):
+            self._stands(happening.epoch)
             self._finished = happening.epoch
 
     def _reach(self, _point: str, _epoch: int | None) -> None:

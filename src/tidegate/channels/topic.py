@@ -7,8 +7,8 @@ epoch has not begun: then no transaction of an older generation is open, and non
 if absent, so that a second start of the generation keeps it.
 
 The channel ends with an epoch at the high watermark, read when the epoch is done and the next one has not begun: all
-rows of the epoch are below it, because their producers have waited for all in-sync replicas. Readers stop at the last
-stable offset, which is not higher: it waits for every open transaction.
+rows of the epoch are below it, because their producers have waited for all in-sync replicas. Readers stop there, and
+before the first open transaction (the last stable offset): it may be one that a dead executor has left.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def written(played: Topic, *words: str, run: int = 1) -> str:
 def test_an_epoch_ends_behind_its_rows_although_an_open_transaction_of_a_dead_executor_is_before_them(
     played: Topic, tmp_path: Path
 ) -> None:
-    """Readers wait before that transaction, and the cut is right all the same."""
+    """Readers wait before that transaction, until it has its marker, and the cut is right all the same."""
     channel = driver(tmp_path)
     assert channel.stand(1) == {}
     written(played, "left open")
@@ -45,7 +45,9 @@ def test_an_epoch_ends_behind_its_rows_although_an_open_transaction_of_a_dead_ex
     assert channel.stand(1) == {"words.1.0": 3}
     assert channel.readable() == {}
     played.abort(["0"])
-    assert channel.readable() == {"words.1.0": 3}
+    assert channel.readable() == {}
+    assert channel.readable() == {"words.1.0": 4}
+    assert channel.stand(1) == {"words.1.0": 4}
 
 
 def test_a_generation_begins_behind_all_that_is_there_and_keeps_its_begin(played: Topic, tmp_path: Path) -> None:

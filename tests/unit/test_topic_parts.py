@@ -60,7 +60,7 @@ def test_a_partition_that_is_added_later_belongs_to_the_generation_from_its_firs
 
 
 class Watermarks:
-    """A topic as one driver sees it: it answers with the high watermark of the only partition."""
+    """A topic as one driver sees it: it answers with the ends of the only partition."""
 
     newest_generation = 1
 
@@ -70,10 +70,13 @@ class Watermarks:
     def stand(self, generation: int) -> Mapping[str, int]:
         return parts(begun(1, p0=10)).position({0: self._at["high watermark"]})
 
+    def readable(self) -> Mapping[str, int]:
+        return parts(begun(1, p0=10)).position({0: self._at["last stable offset"]})
+
 
 @pytest.fixture
 def topic() -> dict[str, int]:
-    return {"high watermark": 10}
+    return {"high watermark": 10, "last stable offset": 10}
 
 
 def driver(folder: Path, topic: Mapping[str, int]) -> KafkaChannelSink:
@@ -114,3 +117,17 @@ def test_an_epoch_is_noted_once(tmp_path: Path, topic: dict[str, int]) -> None:
         channel.stand(WRITER, 5)
     assert channel.log.ends == {"words.1.0": 1}
     assert [path.name for path in sorted((tmp_path / "words" / "epochs").iterdir())] == ["000000000000"]
+
+
+def test_no_reader_reads_on_to_markers_that_come_behind_the_recorded_end(tmp_path: Path, topic: dict[str, int]) -> None:
+    """The broker has answered the commit before it writes the marker. A reader that stood behind it would be ahead of
+    the barrier until the writer has another epoch.
+    """
+    channel = driver(tmp_path, topic)
+    topic["high watermark"] = 15
+    channel.stand(WRITER, 5)
+    assert channel.readable() == {}, "the transaction has no marker yet"
+    topic["high watermark"] = topic["last stable offset"] = 16
+    assert channel.readable() == channel.settled() == channel.log.ends == {"words.1.0": 5}
+    channel.stand(WRITER, 6)
+    assert channel.readable() == {"words.1.0": 6}

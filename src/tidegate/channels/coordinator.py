@@ -157,7 +157,7 @@ class Coordinator:
 
     def unread(self, channel: Channel) -> int:
         """How many rows of a channel the slowest of its readers has left, by their done epochs."""
-        live, ends = self._live(), channel.readable()
+        live, ends = self._live(), channel.log.ends
         found = (each.position_in(channel) for each in self._participants.values())
         return max((live.unread(position, ends) for positions in found for position in positions), default=0)
 
@@ -362,7 +362,7 @@ class Participant:
         """What waits for it behind each barrier at which it is held."""
         channels = {channel.uid: channel for channel in self._joined.reads.values()}
         found = ((each, barriers.held_at(self._joined.query.uid, uid)) for uid, each in channels.items())
-        return [channel.between(at, channel.readable()) for channel, at in found if at is not None]
+        return [channel.between(at, channel.log.ends) for channel, at in found if at is not None]
 
     def keep_rows(self, positions: Mapping[str, Sequence[ChannelPosition]]) -> None:
         """The query takes part at these positions. While the checkpoint is under way, the rows behind them stay. So

@@ -167,10 +167,10 @@ PLANTED_GRAPH_BUGS: Final = (
         "if len(set(query.reads.values())) > 0)\n",
     ),
     PlantedGraphBug(
-        "a reader stops before the first open transaction",
-        "tidegate.channels.topic",
-        "self._looked_for(now), PartitionEnd.LATEST))\n",
-        "self._looked_for(now), PartitionEnd.HIGH_WATERMARK))\n",
+        "a reader reads up to the recorded end, not on to markers behind it",
+        "tidegate.channels.kafka",
+        "min(end, readable.get(part, 0))",
+        "readable.get(part, 0)",
     ),
     PlantedGraphBug(
         "the cut is compared with the records",

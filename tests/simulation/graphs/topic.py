@@ -38,15 +38,17 @@ class Transacted(Enum):
 
 @dataclass(slots=True)
 class Topic:
-    """`step`, `linger`: another thread can get its turn there. `records`: each with the name of its transaction.
-    `runs`: of each transaction, the run that has begun it. `evidence`: that of the newest committed epoch.
+    """`step`, `linger`: another thread can get its turn there. `records`: each with the name of its transaction; a
+    marker has no row. `runs`: of each transaction, the run that has begun it. `unmarked`: those that have ended without
+    a marker yet: a broker answers before it has written them. `evidence`: that of the newest committed epoch.
     """
 
     step: Callable[[], None]
     linger: Callable[[], None]
-    records: list[tuple[Row, str]] = field(default_factory=list[tuple[Row, str]])
+    records: list[tuple[Row | None, str]] = field(default_factory=list[tuple[Row | None, str]])
     transactions: dict[str, Transacted] = field(default_factory=dict[str, Transacted])
     runs: dict[str, int] = field(default_factory=dict[str, int])
+    unmarked: list[str] = field(default_factory=list[str])
     evidence: Position | None = None
 
     def begin(self, run: int, rows: Rows) -> str:
@@ -60,12 +62,14 @@ class Topic:
         """Its evidence is part of the transaction."""
         attempt, digest = committable.attempt, digest_of_all([committable.digest])
         self.transactions[name] = Transacted.COMMITTED
+        self.unmarked.append(name)
         self.evidence = Position(job_id=attempt.sink.job_id, generation=1, epoch=attempt.epoch, digest=digest)
 
     def abort(self, names: Iterable[str]) -> None:
         for name in names:
             if self.transactions[name] is Transacted.OPEN:
                 self.transactions[name] = Transacted.ABORTED
+                self.unmarked.append(name)
 
     @property
     def open(self) -> list[str]:
@@ -75,7 +79,7 @@ class Topic:
         """As a reader sees a range."""
         self.step()
         found = self.records[wanted.start : wanted.end]
-        return [row for row, name in found if self.transactions[name] is Transacted.COMMITTED]
+        return [row for row, name in found if row is not None and self.transactions[name] is Transacted.COMMITTED]
 
     # --- what a client asks --------------------------------------------------------------------------------------
 
@@ -86,7 +90,10 @@ class Topic:
 
     def at(self, partitions: Collection[Partition], mark: PartitionEnd) -> OffsetOf:
         self.linger()
-        return dict.fromkeys(partitions, self._at(mark))
+        found = dict.fromkeys(partitions, self._at(mark))
+        self.records += [(None, name) for name in self.unmarked]
+        self.unmarked.clear()
+        return found
 
     def _at(self, mark: PartitionEnd) -> int:
         match mark:
@@ -95,8 +102,8 @@ class Topic:
             case PartitionEnd.HIGH_WATERMARK:
                 return len(self.records)
             case PartitionEnd.LATEST:
-                open_ = set(self.open)
-                return next((at for at, (_, name) in enumerate(self.records) if name in open_), len(self.records))
+                waiting = {*self.open, *self.unmarked}
+                return next((at for at, (_, name) in enumerate(self.records) if name in waiting), len(self.records))
 
 
 class PlayedChannel(KafkaChannelSink):
@@ -149,7 +156,7 @@ class PlayedChannel(KafkaChannelSink):
         name, lost = _rewritten(committable), committable.handle[TRANSACTION]
         if self.topic.transactions.get(name) is Transacted.COMMITTED:
             return Answer(outcome=Outcome.ALREADY)
-        self.topic.records += [(row, name) for row, each in self.topic.records if each == lost]
+        self.topic.records += [(row, name) for row, each in self.topic.records if each == lost and row is not None]
         self.topic.commit(name, committable)
         return Answer(outcome=Outcome.COMMITTED)
 

@@ -91,7 +91,7 @@ class OpenedChannel(OpenedSource):
         """What a checkpoint has read of the live parts of a channel must be in the channel."""
         position = self._ground.live().of(position_of(reached, self._channel.uid, where))
         read = {part: at for part, at in position.items() if at}
-        back = goes_back(read, self._channel.readable())
+        back = goes_back(read, self._channel.log.ends)
         if back:
             raise _behind(back, where)
 
@@ -138,7 +138,7 @@ class ChannelMonitor:
                 _LOG.warning("channel %s: no rows were removed (%s)", self._reader, error)
 
     def behind(self) -> int | None:
-        return None if self._newest is None else max(0, self._live.unread(self._newest, self._channel.readable()))
+        return None if self._newest is None else max(0, self._live.unread(self._newest, self._channel.log.ends))
 
     def close(self) -> None:
         """Does nothing: the log is closed with the job."""

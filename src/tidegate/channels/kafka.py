@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidegate.channels.channel import Channel, RowsBetween, Shares
 from tidegate.channels.log import ChannelLog, taken
 from tidegate.channels.topic import ANSWER_KEPT_SECONDS, TopicOfChannel
-from tidegate.channels.topic_checks import kept_too_short, refused_numbers
+from tidegate.channels.topic_checks import kept_too_short, refused_values
 from tidegate.channels.topic_claim import TopicClaim, topic_taken
 from tidegate.channels.topic_rows import TopicRowsOfTask
 from tidegate.core.channel_parts import ChannelPosition, generation_of, part_of
@@ -188,11 +188,12 @@ class KafkaChannelSink(KafkaSink, Channel):
 
     def open(self, plan: SinkPlan) -> None:
         super().open(plan)
+        self.log.sweep()
         with reached(self) as wire:
             TopicClaim(wire, self.prefix, self._topic_name).take(plan.identity, self._settings().timeout_ms)
 
     def _look(self, batch: pa.RecordBatch) -> Looked:
-        looked, unreadable = super()._look(batch), list(refused_numbers(batch))
+        looked, unreadable = super()._look(batch), list(refused_values(batch))
         return looked if not unreadable else replace(looked, refused=one_for_each_row([*looked.refused, *unreadable]))
 
     def forget(self, identity: SinkIdentity) -> None:

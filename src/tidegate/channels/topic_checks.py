@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any, cast
 
 import pyarrow as pa
@@ -17,12 +18,17 @@ from tidegate.sinks.kafka.wires import reached
 from tidegate.sinks.nested import leaves_of
 from tidegate.sinks.row_values import rows_where
 from tidegate.sinks.rows import RowRefused
+from tidegate.sinks.value_texts import texts_of
 
 _compute = cast("Any", pc)
 _POLICY, _KEPT_MS = "cleanup.policy", "retention.ms"
 _KEPT_AT_LEAST_SECONDS = 3600.0
 _INTERVALS_AT_LEAST = 10
 _FOR_EVER = -1
+_MICROS_OF_A_DAY = 86_400_000_000
+_YEAR_0 = date(1, 1, 1).toordinal() - 366 - date(1970, 1, 1).toordinal()
+_YEAR_10000 = date(9999, 12, 31).toordinal() + 1 - date(1970, 1, 1).toordinal()
+"""Days since 1970. The year 0000 is a leap year."""
 
 
 def kept_too_short(sink: Reaching, topic: str, plan: SinkPlan) -> list[TidegateError]:
@@ -59,18 +65,35 @@ def kept_too_short(sink: Reaching, topic: str, plan: SinkPlan) -> list[TidegateE
     return errors
 
 
-def refused_numbers(batch: pa.RecordBatch) -> Iterator[RowRefused]:
-    """A refusal for every NaN and infinity: JSON has no such numbers, and the readers expect a number."""
+def refused_values(batch: pa.RecordBatch) -> Iterator[RowRefused]:
+    """A refusal for every value that the readers cannot parse: NaN and infinities, which JSON does not have, and dates
+    and timestamps whose year does not have four digits. A record with one would stop every reader for good.
+    """
     for name, column in zip(batch.schema.names, columns_of(batch), strict=True):
         for leaf in leaves_of(column, name):
-            if pa.types.is_floating(leaf.values.type):
-                rows = leaf.rows()
-                for place in rows_where(_compute.invert(_compute.is_finite(leaf.values))):
-                    yield RowRefused(
-                        row=int(rows[place]),
-                        column=name,
-                        expected=f"a finite number in {leaf.path!r}, or a null",
-                        found=str(leaf.values[place].as_py()),
-                        next_step="give it a value with F.nanvl or F.when before the query writes it; or use an"
-                        " embedded channel, which keeps such numbers",
-                    )
+            kind = leaf.values.type
+            if pa.types.is_floating(kind):
+                fits, wanted = _compute.is_finite(leaf.values), "a finite number"
+            elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+                fits, wanted = _has_four_digits(leaf.values), "a year of four digits, 0000 to 9999,"
+            else:
+                continue
+            rows = leaf.rows()
+            for place in rows_where(_compute.invert(fits)):
+                yield RowRefused(
+                    row=int(rows[place]),
+                    column=name,
+                    expected=f"{wanted} in {leaf.path!r}, or a null",
+                    found=str(texts_of(leaf.values.slice(place, 1))[0].as_py()),
+                    next_step="give it another value with F.nanvl or F.when before the query writes it; or use an"
+                    " embedded channel, which keeps such values",
+                )
+
+
+def _has_four_digits(values: Any) -> Any:
+    """A mask, null for a null."""
+    is_date = pa.types.is_date(values.type)
+    days_or_micros = values.cast(pa.int32() if is_date else pa.int64())
+    scale = 1 if is_date else _MICROS_OF_A_DAY
+    first, end = _YEAR_0 * scale, _YEAR_10000 * scale
+    return _compute.and_(_compute.greater_equal(days_or_micros, first), _compute.less(days_or_micros, end))

@@ -9,8 +9,10 @@ import pytest
 from tests.simulation.graphs.topic import PlayedChannel, Topic, Transacted
 from tidegate.channels import topic as module
 from tidegate.channels.topic import TopicOfChannel
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SinkIdentity
 from tidegate.kafka.clients import Clients
+from tidegate.sources.kafka.topics import FoundPartitions
 from tidegate.storages.schemes import Folder
 
 CLIENTS = Clients("nowhere:9092")
@@ -76,3 +78,21 @@ def test_readers_stand_at_recorded_ends_and_not_behind_aborted_rows(played: Topi
     channel.stand(WRITER, 5)
     played.abort([written(played, "of a run that died")])
     assert channel.readable() == channel.settled() == {"words.1.0": 1}
+
+
+def test_rows_in_flight_are_not_read_in_a_topic_that_was_created_again(
+    played: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new generation may begin in it; the rows of the older one are gone."""
+    before = driver(tmp_path)
+    before.stand(1)
+    written(played, "sea", "sand")
+    in_flight = before.stand(1)
+    assert [each.end for each in driver(tmp_path).ranges({}, in_flight)] == [2]
+    again = FoundPartitions(frozenset({("words", 0)}), {"words": "another id"})
+    monkeypatch.setattr(Topic, "find", lambda *_: again)
+    restored = driver(tmp_path)
+    restored.stand(2)
+    with pytest.raises(TidegateError) as raised:
+        restored.ranges({}, in_flight)
+    assert raised.value.catalogue_entry is Code.KAFKA_TOPIC_RECREATED

@@ -113,7 +113,7 @@ class KafkaChannelSink(KafkaSink, Channel):
         return {part: end for part, end in {**ends, **self._older(topic)}.items() if end}
 
     def shares(self, begin: ChannelPosition, end: ChannelPosition, tasks: int, where: str) -> Shares:
-        return shared_by_tasks(self._of_topic.parts.ranges(begin, end), tasks)
+        return shared_by_tasks(self._of_topic.ranges(begin, end), tasks)
 
     def rows(self, schema: pa.Schema, where: str) -> TopicRowsOfTask:
         return TopicRowsOfTask(self.clients, self._topic_name, schema, where)

@@ -22,7 +22,7 @@ from tidegate.core.channel_parts import ChannelPosition, generation_of
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import ChannelBegin, encode
 from tidegate.kafka.clients import Clients
-from tidegate.sources.kafka.offsets import Partition
+from tidegate.sources.kafka.offsets import OffsetRange, Partition
 from tidegate.sources.kafka.topics import PartitionEnd, Topics, TopicSelection
 from tidegate.storages.opening import open_storage
 from tidegate.storages.recorded import record_in
@@ -82,6 +82,18 @@ class TopicOfChannel:
                 self._readable = now, at
             return self.parts.position(at)
 
+    def ranges(self, begin: ChannelPosition, end: ChannelPosition) -> list[OffsetRange]:
+        """The ranges between two positions. Rows in flight are of an older generation, which may have another topic.
+
+        Raises KAFKA_TOPIC_RECREATED if that one is not the topic any more that had the rows.
+        """
+        found, newest = self.parts.ranges(begin, end), self._known.get(self.newest_generation)
+        for each in {each.topic: each for each in found if newest is None or each.topic_id != newest.topic_id}.values():
+            now = self._topics.find(TopicSelection((each.topic,))).topic_ids[each.topic]
+            if now != each.topic_id:
+                raise self._in_flight_lost(each, now)
+        return found
+
     def oldest(self, generation: int) -> ChannelPosition:
         """The first row that is still there, of each part of this generation of which rows were removed."""
         begin = self._known.get(generation)
@@ -114,6 +126,16 @@ class TopicOfChannel:
 
     def _numbers(self, at: Mapping[Partition, int]) -> OffsetByPartition:
         return {number: offset for (_, number), offset in at.items()}
+
+    def _in_flight_lost(self, wanted: OffsetRange, now: str) -> TidegateError:
+        return TidegateError(
+            Code.KAFKA_TOPIC_RECREATED,
+            expected=f"topic {wanted.topic} with the id {wanted.topic_id}, which has the rows in flight of the"
+            " checkpoint that was restored",
+            found=f"the id {now}",
+            where=self._where,
+            next_step="restore an aligned checkpoint, or a savepoint: nothing is in flight there",
+        )
 
     def _demand_same(self, begin: ChannelBegin, topic_id: str) -> None:
         if begin.topic_id != topic_id or begin.topic != self._topic:

@@ -16,9 +16,10 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[reportUnusedImport] (a fixture)
-from tests.integration.place import Place, error_of, run
+from tests.integration.place import Place, error_of, run, wait_until
 from tests.support.today import sampled
 from tidegate import FileSink, Job, KafkaChannel, TidegateError
+from tidegate.channels import kafka as module
 from tidegate.channels.topic_claim import TopicClaim
 from tidegate.core.errors import Code
 from tidegate.core.records import SinkIdentity
@@ -105,6 +106,28 @@ def test_a_topic_belongs_to_one_channel_of_one_job(place: Place, broker: Broker)
     assert error.catalogue_entry is Code.CHANNEL_TAKEN
     assert "channel words of job job" in error.found
     run(chain(place, channel))
+
+
+def test_a_job_that_runs_for_long_claims_its_topic_again(
+    place: Place, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLAIMED_AGAIN_AFTER_SECONDS", 0.0)
+    channel = over(broker)
+    wire = Wire(Clients(broker.servers))
+    claim = TopicClaim(wire, "", channel.topic)
+    another = SinkIdentity(job="another", job_id="2", generation=1, query="write", sink="words")
+    place.write("sea")
+    handle = chain(place, channel).start()
+    try:
+        wait_until(lambda: words_of(place) == ["sea"], "the first word")
+        wire.delete_groups([claim.group])
+        assert claim.other(another) is None
+        place.write("sand")
+        wait_until(lambda: words_of(place) == ["sand", "sea"], "the next word")
+        assert claim.other(another) is not None
+    finally:
+        handle.stop()
+        wire.close()
 
 
 def test_of_two_starts_that_claim_a_topic_at_once_one_is_refused(broker: Broker) -> None:

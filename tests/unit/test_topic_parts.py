@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -82,6 +83,7 @@ def topic() -> dict[str, int]:
 def driver(folder: Path, topic: Mapping[str, int]) -> KafkaChannelSink:
     """The channel in the process of a driver."""
     channel = KafkaChannelSink("words", Folder.of(folder / "words"), KafkaChannel("nowhere:9092", "words"))
+    channel._claimed_at = math.inf  # pyright: ignore[reportPrivateUsage]
     channel._topic = Watermarks(topic)  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
     return channel
 

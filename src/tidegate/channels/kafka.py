@@ -8,6 +8,7 @@ the job, finds it there: it cannot record an end that has rows of a later epoch.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ from tidegate.sources.kafka.offsets import shared_by_tasks
 from tidegate.storages.schemes import Folder
 
 _PATIENCE_SECONDS = 60.0
+CLAIMED_AGAIN_AFTER_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class KafkaChannelSink(KafkaSink, Channel):
         Channel.__init__(self, folder, max_unread)
         self._topic_name = over.topic
         self._topic: TopicOfChannel | None = None
+        self._claimed_at = -math.inf
 
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), **self.NOT_PICKLED, "_topic": None}
@@ -100,6 +103,7 @@ class KafkaChannelSink(KafkaSink, Channel):
         of the driver after it, or puts one that this driver would have put, because no later epoch has begun.
         """
         if not self.log.has_noted(writer.generation, epoch):
+            self._claim(writer)
             ends = {**self._older(writer.generation), **self._of_topic.stand(writer.generation)}
             self.log.note(writer.job_id, writer.query, writer.generation, epoch, ends)
 
@@ -134,6 +138,14 @@ class KafkaChannelSink(KafkaSink, Channel):
     def _older(self, generation: int) -> ChannelPosition:
         """The ends of the parts of older generations as they were recorded: they may be in another topic."""
         return {part: end for part, end in self.log.ends.items() if generation_of(part) < generation}
+
+    def _claim(self, writer: SinkIdentity) -> None:
+        """Claim the topic, if that was not done lately: brokers forget a claim after days."""
+        now = time.monotonic()
+        if now - self._claimed_at >= CLAIMED_AGAIN_AFTER_SECONDS:
+            with reached(self) as wire:
+                TopicClaim(wire, self.prefix, self._topic_name).take(writer, self._settings().timeout_ms)
+            self._claimed_at = now
 
     def _claimed(self, identity: SinkIdentity) -> list[TidegateError]:
         with reached(self) as wire:
@@ -189,8 +201,7 @@ class KafkaChannelSink(KafkaSink, Channel):
     def open(self, plan: SinkPlan) -> None:
         super().open(plan)
         self.log.sweep()
-        with reached(self) as wire:
-            TopicClaim(wire, self.prefix, self._topic_name).take(plan.identity, self._settings().timeout_ms)
+        self._claim(plan.identity)
 
     def _look(self, batch: pa.RecordBatch) -> Looked:
         looked, unreadable = super()._look(batch), list(refused_values(batch))

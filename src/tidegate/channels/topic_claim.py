@@ -4,8 +4,8 @@ The claim is an offset of a consumer group that has the name of the topic. Its m
 in a transaction (KIP-98): opening the transaction fences every other start that claims the topic at this moment, and
 what is there is read behind it. So of two starts one finds the claim of the other, or is refused and looks again.
 
-Each start makes the claim anew, because brokers remove the offsets of a group without members after some time
-(`offsets.retention.minutes`). `tidegate forget` removes it.
+Each start makes the claim anew, and a long run does every hour, because brokers remove the offsets of a group without
+members after some time (`offsets.retention.minutes`). `tidegate forget` removes it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class TopicClaim:
     def __init__(self, wire: Wire, prefix: str, topic: str) -> None:
         self._wire = wire
         self._topic = topic
-        self._group = f"{ids_begin(prefix)}channel.{file_name(topic)}"
+        self.group = f"{ids_begin(prefix)}channel.{file_name(topic)}"
 
     def other(self, identity: SinkIdentity) -> TopicOwner | None:
         """The channel that has claimed the topic, if it is another one."""
-        marks = self._wire.marks({self._group: self._topic}).get(self._group, [])
+        marks = self._wire.marks({self.group: self._topic}).get(self.group, [])
         owners = [found for mark in marks if mark.topic == self._topic and (found := _owner(mark)) is not None]
         return next((owner for owner in owners if (owner.job_id, owner.sink) != (identity.job_id, identity.sink)), None)
 
@@ -59,19 +59,19 @@ class TopicClaim:
         return self._take(identity, timeout_ms)
 
     def _take(self, identity: SinkIdentity, timeout_ms: int) -> None:
-        producer = self._wire.fence(self._group, timeout_ms)
+        producer = self._wire.fence(self.group, timeout_ms)
         if (other := self.other(identity)) is not None:
             raise topic_taken(self._topic, identity, other)
         owner = msgspec.json.encode(TopicOwner(identity.job, identity.job_id, identity.sink)).decode()
-        self._wire.send_mark(producer, OffsetMark(self._group, self._topic, 1, owner))
+        self._wire.send_mark(producer, OffsetMark(self.group, self._topic, 1, owner))
         [code] = self._wire.commit([producer])
         if code != Reply.NONE:
-            raise KafkaRefused("EndTxn", code, self._group)
+            raise KafkaRefused("EndTxn", code, self.group)
 
     def release(self, identity: SinkIdentity) -> None:
         """Remove the claim of this job."""
         if self.other(identity) is None:
-            self._wire.delete_groups([self._group])
+            self._wire.delete_groups([self.group])
 
 
 def topic_taken(topic: str, identity: SinkIdentity, other: TopicOwner) -> TidegateError:

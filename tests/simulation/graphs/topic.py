@@ -4,6 +4,7 @@ calls.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -112,6 +113,7 @@ class PlayedChannel(KafkaChannelSink):
     def __init__(self, uid: str, folder: Folder, topic: Topic) -> None:
         super().__init__(uid, folder, KafkaChannel("nowhere:9092", uid))
         self.topic = topic
+        self._claimed_at = math.inf
         self._seen: frozenset[str] = frozenset()
 
     def begun(self, run: int, rows: Rows) -> Mapping[str, str]:

@@ -177,7 +177,7 @@ PLANTED_GRAPH_BUGS: Final = (
         "tidegate.savepoints.cut",
         "    if not alignment.allows(unread):\n",
         "    if False and not alignment.allows(unread):\n",
-        near=100,
+        near=950,
     ),
 )
 

@@ -90,6 +90,12 @@ def test_epochs_of_a_job_with_channels_do_not_overlap_and_a_start_that_wants_it_
     assert "checkpointing.max_concurrent is 1 and not 2: the job has channels" in caplog.text
 
 
+def test_a_job_whose_channel_no_query_reads_says_so_too(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    place.write("sea")
+    run(writer(place, checkpointing_max_concurrent=2))
+    assert "checkpointing.max_concurrent is 1 and not 2: the job has channels" in caplog.text
+
+
 def test_an_at_most_once_job_has_no_channels(place: Place) -> None:
     job = place.job(checkpointing_mode="at-most-once")
     error = error_of(lambda: job.query("write", place.words(job, "lines"), sinks=[job.channel("words")]))
@@ -112,8 +118,8 @@ def test_a_query_does_not_go_on_in_another_channel_under_the_uid_of_its_source(p
     assert error_of(lambda: run(job_that_reads(1))).catalogue_entry is Code.SOURCES_CHANGED
 
 
-def writer(place: Place, *more: str, query: str = "write") -> Job:
-    job = place.job()
+def writer(place: Place, *more: str, query: str = "write", **settings: int) -> Job:
+    job = place.job("job", **settings)
     words = job.channel("words")
     rows = place.words(job, "lines")
     job.query(query, rows.select("word", *(F.lit(1).alias(each) for each in more)), sinks=[words])

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 
+from tidegate.channels.channel import Channel
 from tidegate.core.effects import Happening
 from tidegate.core.fingerprints import without_uid
 from tidegate.core.happenings import EpochDone
@@ -47,7 +48,7 @@ def advice_for(job: str, settings: Settings, plans: Sequence[QueryPlan], uids: I
     """
     for note in notes(settings):
         yield f"job {job}: {note}"
-    has_channels = any(plan.reads_from for plan in plans)
+    has_channels = any(isinstance(sink, Channel) for plan in plans for sink in plan.sinks.values())
     if settings.max_concurrent > 1 and has_channels:
         yield (
             f"job {job}: checkpointing.max_concurrent is 1 and not {settings.max_concurrent}: the job has channels, "

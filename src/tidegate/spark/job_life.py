@@ -63,7 +63,7 @@ class JobLife:
         self.lost_lease = rules.lost_lease
         self._folders = {plan.query.uid: plan.folder for plan in plans}
         self._draining = Draining(drain)
-        self._has_channels = any(plan.reads_from for plan in plans)
+        self._has_readers = any(plan.reads_from for plan in plans)
         self._asked = AskedEnd(stop_timeout_seconds, goes_on_draining=self._draining.goes_on)
         self._runs = JobRuns(session, plans, rules, self._asked, self._draining, self._tell)
         self.figures = self._runs.figures
@@ -149,7 +149,7 @@ class JobLife:
                 raise no_last_savepoint(self.name, "the job is being drained: nothing resumes from its end")
             into = None if folder is None else str(folder)
             self.last_savepoint.ask(self.savepoints(), id, into, form, ending)
-            at_once = ending is EndMode.CANCEL and not self._has_channels
+            at_once = ending is EndMode.CANCEL and not self._has_readers
             default = 0.0 if at_once else self._asked.timeout_seconds
             self._end_by(ending, default if timeout_seconds is None else timeout_seconds)
 
@@ -276,7 +276,7 @@ class JobLife:
         """
         ending = self._asked.ending
         reads = ending is EndMode.STOP or (ending is EndMode.CANCEL and self.last_savepoint.is_asked)
-        if not self._has_channels or not reads or self.outcome.error is not None:
+        if not self._has_readers or not reads or self.outcome.error is not None:
             return
 
         def is_cut_short() -> bool:

@@ -85,7 +85,7 @@ COMBINATIONS = [
     for each, delivery in product(EVERY, DELIVERIES)
     if not each.refused and each.shown_by(delivery).level is not None
 ]
-"""The settings with which a job with channels starts, each with every `delivery` that it allows."""
+"""The settings that a job with channels may have. Each comes with every `delivery` that it allows."""
 
 
 def alignments_table() -> str:

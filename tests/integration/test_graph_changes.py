@@ -95,7 +95,7 @@ def test_a_reader_that_is_removed_holds_no_row_back_and_cannot_come_back_behind_
     try:
         wait_until(lambda: len(words_of(place, "stays")) == 10, "all rows")
         place.write("last")
-        wait_until(lambda: len(words_of(place, "stays")) == 11, "one more epoch, with which older rows go")
+        wait_until(lambda: len(words_of(place, "stays")) == 11, "one more epoch: it removes older rows")
     finally:
         handle.stop()
     assert len(epochs_of(place, "words")) < 9
@@ -257,7 +257,7 @@ def test_a_channel_under_another_uid_is_refused_before_a_row_is_read(place: Plac
 
 @turn(2, of=3)
 def test_a_query_and_a_channel_are_put_between_two_others(place: Place) -> None:
-    """The counts go on; the words that pass the new query are capitals."""
+    """The counts continue. The new query makes capitals of the words."""
 
     def counting(*, capitals: bool) -> Job:
         job = place.job()

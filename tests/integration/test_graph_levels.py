@@ -96,7 +96,7 @@ class Words:
         return job
 
     def checkpoint_that_tells(self) -> int:
-        """Under load a checkpoint in which a reader does not stand at the barriers, if the settings allow that."""
+        """A checkpoint that was taken under load. If the settings allow it, a reader does not stand at the barriers."""
         handle = self.job().start()
         try:
             with repeated(self.write, times=100, every_seconds=0.3):

@@ -158,7 +158,7 @@ class Coordinator:
     def unread(self, channel: Channel) -> int:
         """How many rows of a channel the slowest of its readers has left, by their done epochs."""
         live, ends = self._live(), channel.log.ends
-        found = (each.position_in(channel) for each in self._participants.values())
+        found = (each.places_in(channel) for each in self._participants.values())
         return max((live.unread(position, ends) for positions in found for position in positions), default=0)
 
     def next_snapshot(self, given: Collection[str], by: float, go_on: Callable[[], None]) -> DoneEpoch:
@@ -281,13 +281,12 @@ class Participant:
         bounded = ((channel, channel.max_unread) for channel in self._joined.writes)
         return all(bound is None or self._coordinator.unread(channel) <= bound for channel, bound in bounded)
 
-    def position_in(self, channel: Channel) -> Sequence[ChannelPosition]:
+    def places_in(self, channel: Channel) -> Sequence[ChannelPosition]:
         """Where it stands in a channel behind its newest done epoch, at each place in its plan: at the begin before the
         first one. Empty if it does not read this channel.
         """
         sources = [uid for uid, read in self._joined.reads.items() if read is channel]
-        reached = self.reached() if sources else None
-        done = None if reached is None else done_epoch(self._joined.query, self._ledger, reached)
+        done = self._done_at(self.reached()) if sources else None
         if done is None:
             return [{} for _ in sources]
         found = self.positions(done)
@@ -332,12 +331,16 @@ class Participant:
         """This epoch; None if it is not known: a finisher of an older driver that was paused may have put
         *finished_through* back. The next epoch writes it anew.
         """
-        done = None if reached is None else done_epoch(self._joined.query, self._ledger, reached)
+        done = self._done_at(reached)
         if done is None:
             return None
         if done.generation == self._joined.query.generation:
             self.stands(done.epoch)
         return None if self._has_published_behind(done) else done
+
+    def _done_at(self, reached: FinishedThrough | None) -> DoneEpoch | None:
+        """The records of this epoch; None if there are none."""
+        return None if reached is None else done_epoch(self._joined.query, self._ledger, reached)
 
     def _has_published_behind(self, done: DoneEpoch) -> bool:
         newest = [channel.log.position(self._joined.query.uid) for channel in self._joined.writes]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -143,14 +144,19 @@ class KafkaChannelSink(KafkaSink, Channel):
         """Claim the topic, if that was not done lately: brokers forget a claim after days."""
         now = time.monotonic()
         if now - self._claimed_at >= CLAIMED_AGAIN_AFTER_SECONDS:
-            with reached(self) as wire:
-                TopicClaim(wire, self.prefix, self._topic_name).take(writer, self._settings().timeout_ms)
+            with self._claim_of_topic() as claim:
+                claim.take(writer, self._settings().timeout_ms)
             self._claimed_at = now
 
     def _claimed(self, identity: SinkIdentity) -> list[TidegateError]:
-        with reached(self) as wire:
-            other = TopicClaim(wire, self.prefix, self._topic_name).other(identity)
+        with self._claim_of_topic() as claim:
+            other = claim.other(identity)
         return [] if other is None else [topic_taken(self._topic_name, identity, other)]
+
+    @contextmanager
+    def _claim_of_topic(self) -> Generator[TopicClaim]:
+        with reached(self) as wire:
+            yield TopicClaim(wire, self.prefix, self._topic_name)
 
     def _held_up(self, left: str) -> TidegateError:
         return TidegateError(
@@ -209,6 +215,6 @@ class KafkaChannelSink(KafkaSink, Channel):
 
     def forget(self, identity: SinkIdentity) -> None:
         super().forget(identity)
-        with reached(self) as wire:
-            TopicClaim(wire, self.prefix, self._topic_name).release(identity)
+        with self._claim_of_topic() as claim:
+            claim.release(identity)
         ChannelLog(self.folder).forget(identity.job_id)

@@ -23,7 +23,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import ChannelBegin, encode
 from tidegate.kafka.clients import Clients
 from tidegate.sources.kafka.offsets import OffsetRange, Partition
-from tidegate.sources.kafka.topics import PartitionEnd, Topics, TopicSelection
+from tidegate.sources.kafka.topics import FoundPartitions, PartitionEnd, Topics, TopicSelection
 from tidegate.storages.opening import open_storage
 from tidegate.storages.recorded import record_in
 from tidegate.storages.schemes import Folder
@@ -64,7 +64,7 @@ class TopicOfChannel:
 
         Raises KAFKA_TOPIC_RECREATED for a topic that is not the one of the generation.
         """
-        found = self._topics.find(TopicSelection((self._topic,)))
+        found = self._look(self._topic)
         at = self._numbers(self._topics.at(found.partitions, PartitionEnd.HIGH_WATERMARK))
         with self._lock:
             if generation not in self._known:
@@ -89,29 +89,33 @@ class TopicOfChannel:
         """
         found, newest = self.parts.ranges(begin, end), self._known.get(self.newest_generation)
         for each in {each.topic: each for each in found if newest is None or each.topic_id != newest.topic_id}.values():
-            now = self._topics.find(TopicSelection((each.topic,))).topic_ids[each.topic]
+            now = self._look(each.topic).topic_ids[each.topic]
             if now != each.topic_id:
                 raise self._in_flight_lost(each, now)
         return found
 
     def oldest(self, generation: int) -> ChannelPosition:
-        """The first row that is still there, of each part of this generation of which rows were removed."""
+        """The parts of this generation that have lost rows to the retention of the topic: the oldest row of each."""
         begin = self._known.get(generation)
         if begin is None:
             return {}
-        found = self._topics.find(TopicSelection((self._topic,)))
+        found = self._look(self._topic)
         at = self.parts.position(self._numbers(self._topics.at(found.partitions, PartitionEnd.EARLIEST)))
         return {part: row for part, row in at.items() if generation_of(part) == generation}
 
     def _looked_for(self, now: float) -> frozenset[Partition]:
         looked_at, partitions = self._partitions
         if not partitions or now - looked_at >= LOOK_FOR_PARTITIONS_SECONDS:
-            found = self._topics.find(TopicSelection((self._topic,)))
+            found = self._look(self._topic)
             newest = self._known.get(self.newest_generation)
             if newest is not None:
                 self._demand_same(newest, found.topic_ids[self._topic])
             self._partitions = now, found.partitions
         return self._partitions[1]
+
+    def _look(self, topic: str) -> FoundPartitions:
+        """The partitions and the id that a topic has now. Raises KAFKA_TOPIC_MISSING."""
+        return self._topics.find(TopicSelection((topic,)))
 
     def _begin(self, generation: int, topic_id: str, at: OffsetByPartition) -> None:
         offsets = {str(number): offset for number, offset in sorted(at.items())}
@@ -141,8 +145,8 @@ class TopicOfChannel:
         if begin.topic_id != topic_id or begin.topic != self._topic:
             raise TidegateError(
                 Code.KAFKA_TOPIC_RECREATED,
-                expected=f"topic {begin.topic} with the id {begin.topic_id}, in which generation {begin.generation} of"
-                " the job has begun",
+                expected=f"topic {begin.topic} with the id {begin.topic_id}: generation {begin.generation} of the job"
+                " has begun there",
                 found=f"topic {self._topic} with the id {topic_id}",
                 where=self._where,
                 next_step="name the topic as before; or take a savepoint and restore it: a new generation may use"

@@ -35,7 +35,9 @@ class TopicOwner(msgspec.Struct, frozen=True):
 
 
 class TopicClaim:
-    """The claim of one topic. `prefix`: that of the transactional ids, to which the rights of this user apply."""
+    """The claim of one topic. `prefix`: that of the transactional ids. The name of the claim begins with it too: a user
+    may have rights on such names alone.
+    """
 
     def __init__(self, wire: Wire, prefix: str, topic: str) -> None:
         self._wire = wire

@@ -38,11 +38,7 @@ class Code(Enum):
     QUERY_NOT_STREAMING = ("TG-QUERY-NOT-STREAMING", Remedy.PROGRAM, "the DataFrame of a query is not streaming")
     SOURCE_UNKNOWN = ("TG-SOURCE-UNKNOWN", Remedy.PROGRAM, "a query reads a stream that is no source of the job")
     CHANNEL_UNWRITTEN = ("TG-CHANNEL-UNWRITTEN", Remedy.PROGRAM, "a channel is read that no query has written so far")
-    CHANNEL_TAKEN = (
-        "TG-CHANNEL-TAKEN",
-        Remedy.PROGRAM,
-        "another query has written the channel in this generation, or another channel has its topic",
-    )
+    CHANNEL_TAKEN = ("TG-CHANNEL-TAKEN", Remedy.PROGRAM, "the channel, or its topic, has another writer already")
     SOURCE_NOT_REPLAYABLE = (
         "TG-SOURCE-NOT-REPLAYABLE",
         Remedy.PROGRAM,

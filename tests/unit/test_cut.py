@@ -90,3 +90,18 @@ def test_no_row_may_be_behind_a_source_that_is_new_and_has_no_position_yet(job: 
     with pytest.raises(TidegateError) as refused:
         demand_cut(job, JOB, [saved("by-day", 2), saved("add", 7, {})], alignment)
     assert (refused.value.code, refused.value.found) == ("TG-SAVEPOINT-REFUSED", "rows that it has not read: 2")
+
+
+def test_a_channel_whose_rows_are_elsewhere_ends_where_the_record_of_the_saved_epoch_says(tmp_path: Path) -> None:
+    """A driver that dies between the end of an epoch and its record leaves rows that no record names: without them the
+    savepoint would lose them, because a restore skips what the older generation has written behind it.
+    """
+    folder = Folder.of(tmp_path / "job")
+    log = ChannelLog(folder / "channels" / "numbers")
+    for epoch, end in enumerate((2, 2, 6)):
+        log.note(JOB.job_id, "by-day", 1, epoch, {"numbers.1.0": end})
+    demand_cut(folder, JOB, [saved("by-day", 1), saved("add", 7, {"numbers.1.0": 2})])
+    demand_cut(folder, JOB, [saved("by-day", 2), saved("add", 7, {"numbers.1.0": 6})])
+    with pytest.raises(TidegateError) as refused:
+        demand_cut(folder, JOB, [saved("by-day", 3), saved("add", 7, {"numbers.1.0": 6})])
+    assert (refused.value.code, refused.value.found) == ("TG-SAVEPOINT-REFUSED", "no record of that epoch")

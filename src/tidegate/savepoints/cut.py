@@ -72,7 +72,8 @@ def _begin(job_folder: Folder, query: DoneEpoch, source: str) -> str:
 
 def _demanded(job: JobRecord, channel: str, ends: ChannelPosition | None) -> ChannelPosition:
     if ends is None:
-        raise _no_cut(job, f"the rows of channel {channel} up to the saved epoch of its writer", "newer ones")
+        expected = f"where channel {channel} ends with the saved epoch of its writer"
+        raise _no_cut(job, expected, "no record of that epoch")
     return ends
 
 
@@ -83,19 +84,19 @@ def _compare(job: JobRecord, channel: str, query: str, unread: int, alignment: A
 
 
 def _ends(epochs: Storage, queries: Sequence[DoneEpoch]) -> ChannelPosition | None:
-    """Where the channel ends with the saved epoch of its writer; None if that is not known any more."""
+    """Where the channel ends with the saved epoch of its writer; None if that is not known any more, or not yet: a
+    driver may have died between the end of the epoch and its record.
+    """
     names = sorted((name for name in epochs.list("") if name.isdigit()), reverse=True)
     for name in names:
         record = record_in(epochs, ChannelEpoch, name)
-        if record is not None and _is_saved(record, queries):
-            return record.ends
+        if record is not None:
+            saved = next(((each.generation, each.epoch) for each in queries if each.query == record.query), record.at)
+            if record.at == saved or (record.at < saved and not record.is_noted):
+                return record.ends
+            if record.at < saved:
+                return None
     return {} if not names or int(names[-1]) == 0 else None
-
-
-def _is_saved(record: ChannelEpoch, queries: Sequence[DoneEpoch]) -> bool:
-    """True if the writer's saved epoch is this one or a later one, and for a writer that the program no longer has."""
-    at = [(each.generation, each.epoch) for each in queries if each.query == record.query]
-    return not at or (record.generation, record.epoch) <= at[0]
 
 
 def _no_cut(job: JobRecord, expected: str, found: str) -> TidegateError:

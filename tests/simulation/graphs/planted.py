@@ -81,6 +81,7 @@ PLANTED_GRAPH_BUGS: Final = (
         "        ends = self._channel.gate.bounded(self._reader, end)\n",
         "        far = self._channel.gate.bounded(self._reader, {f'{self._channel.uid}.1.0': 1 << 30})\n"
         "        ends = {part: min(at, far.get(part, 0)) for part, at in self._channel.readable().items()}\n",
+        near=25,
     ),
     PlantedGraphBug(
         "the gate is shut before the next epoch is let in",
@@ -93,12 +94,14 @@ PLANTED_GRAPH_BUGS: Final = (
         _COORDINATOR,
         "        return None if reached is None or reached.epoch < self._let_in else self._done(reached)\n",
         "        return self._done(reached)\n",
+        near=16,
     ),
     PlantedGraphBug(
         "a query looks alone, or lets an epoch in alone",
         _COORDINATOR,
         "        with self._lock:\n            self._coordinator.look(",
         "        if True:\n            self._coordinator.look(",
+        near=12,
     ),
     PlantedGraphBug(
         "an input that is held is released after the own snapshot",
@@ -110,6 +113,7 @@ PLANTED_GRAPH_BUGS: Final = (
         "            if channel.uid not in waits:\n"
         "                channel.gate.let_pass(query)\n"
         "        with self._changed:\n            positions",
+        near=12,
     ),
     PlantedGraphBug(
         "a reader takes part when it stands at the barriers of all channels",
@@ -122,6 +126,7 @@ PLANTED_GRAPH_BUGS: Final = (
         _COORDINATOR,
         "                found[uid].append({} if position is None else position)\n",
         "                found[uid] = [{} if position is None else position]\n",
+        near=116,
     ),
     PlantedGraphBug(
         "every older epoch is done when an epoch is let in",
@@ -134,6 +139,7 @@ PLANTED_GRAPH_BUGS: Final = (
         _COORDINATOR,
         "            if self._barriers is barriers and not barriers.waits_for(",
         "            if not barriers.waits_for(",
+        near=245,
     ),
     PlantedGraphBug(
         "the gates are opened at the end of a checkpoint, also of an aborted one",
@@ -147,12 +153,13 @@ PLANTED_GRAPH_BUGS: Final = (
         "tidegate.savepoints.cut",
         "for part in in_flight(position, barrier)})\n",
         "for part in in_flight(position, barrier) if query is queries[-1]})\n",
+        near=7,
     ),
     PlantedGraphBug(
         "unaligned, what is in flight ends with the snapshot of the writer",
         "tidegate.savepoints.cut",
-        "    return not at or (record.generation, record.epoch) <= at[0]\n",
-        "    return True\n",
+        "            if record.at == saved or (",
+        "            if True or (",
     ),
     PlantedGraphBug(
         "at-least-once, a reader takes part when it is past all barriers",
@@ -165,6 +172,7 @@ PLANTED_GRAPH_BUGS: Final = (
         "tidegate.core.barriers",
         "if len(set(query.reads.values())) > 1)\n",
         "if len(set(query.reads.values())) > 0)\n",
+        near=44,
     ),
     PlantedGraphBug(
         "a reader reads up to the recorded end, not on to markers behind it",
@@ -177,7 +185,7 @@ PLANTED_GRAPH_BUGS: Final = (
         "tidegate.savepoints.cut",
         "    if not alignment.allows(unread):\n",
         "    if False and not alignment.allows(unread):\n",
-        near=950,
+        near=981,
     ),
 )
 

@@ -36,6 +36,16 @@ class ChannelEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     rows: tuple[ChannelRows, ...]
     ends: dict[str, int]
 
+    @property
+    def at(self) -> tuple[int, int]:
+        """The generation and the epoch of the writer."""
+        return self.generation, self.epoch
+
+    @property
+    def is_noted(self) -> bool:
+        """True if the rows are elsewhere. Then each epoch has a record of its own, also one without rows."""
+        return not self.digest
+
 
 class ChannelBegin(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*begins/G* of a channel over Kafka: where the rows of generation G of its writer begin.

@@ -181,6 +181,12 @@ PLANTED_GRAPH_BUGS: Final = (
         "readable.get(part, 0)",
     ),
     PlantedGraphBug(
+        "the rows of a part are read in their order",
+        "tidegate.channels.log",
+        "to {to} of part {part}\", where)\n        return found\n",
+        "to {to} of part {part}\", where)\n        return found[::-1]\n",
+    ),
+    PlantedGraphBug(
         "the cut is compared with the records",
         "tidegate.savepoints.cut",
         "    if not alignment.allows(unread):\n",

@@ -25,6 +25,7 @@ FIRES = (
     "a query has failed",
     "a query has ended",
     "a paused finisher has written late",
+    "rows were removed",
 )
 SEARCHED = 400
 """So many seeds from a bug's known one on, should a change of the protocol have moved it."""

@@ -58,7 +58,7 @@ def opened(sink: ChannelSink, source: str = "numbers-in", *readers: str) -> Open
 def told(monitor: Monitor | None, *ends: Mapping[str, int]) -> Monitor:
     assert monitor is not None
     for end in ends:
-        monitor.tell(msgspec.json.encode(end).decode())
+        monitor.tell([msgspec.json.encode(end).decode()])
     return monitor
 
 
@@ -83,6 +83,17 @@ def test_rows_stay_that_another_source_of_the_channel_has_not_passed(sink: Chann
     published(sink.log, sink.folder, 7)
     with pytest.raises(TidegateError, match="TG-CHANNEL-LOST"):
         ChannelLog(sink.folder).between({"numbers.1.0": 1}, {"numbers.1.0": 12}, "")
+
+
+def test_rows_stay_that_one_of_the_places_at_which_a_query_reads_the_channel_has_not_passed(sink: ChannelSink) -> None:
+    """Spark asks for the end of one place after the other: rows may arrive in between."""
+    published(sink.log, sink.folder, *range(6))
+    monitor = opened(sink).monitor("job.add.numbers-in")
+    assert monitor is not None
+    for first in (0, 1):
+        monitor.tell([msgspec.json.encode({"numbers.1.0": at}).decode() for at in (first, 9, 10, 12)])
+    published(sink.log, sink.folder, 6)
+    assert len(ChannelLog(sink.folder).between({"numbers.1.0": 1}, {"numbers.1.0": 12}, "")) == 6
 
 
 def test_rows_go_after_a_restore_also_those_that_it_gave_up(sink: ChannelSink) -> None:

@@ -92,6 +92,16 @@ def test_no_row_may_be_behind_a_source_that_is_new_and_has_no_position_yet(job: 
     assert (refused.value.code, refused.value.found) == ("TG-SAVEPOINT-REFUSED", "rows that it has not read: 2")
 
 
+def test_at_least_once_only_a_reader_of_several_channels_may_be_ahead(job: Folder) -> None:
+    other = job / "channels" / "others"
+    published(ChannelLog(other), other, 0, 1, 2)
+    ahead, both = saved("add", 7, {"numbers.1.0": 6}), saved("add", 7, {"numbers.1.0": 6}, {"others.1.0": 4})
+    demand_cut(job, JOB, [saved("by-day", 1), both], Alignment.AT_LEAST_ONCE)
+    with pytest.raises(TidegateError) as refused:
+        demand_cut(job, JOB, [saved("by-day", 1), ahead], Alignment.AT_LEAST_ONCE)
+    assert (refused.value.code, refused.value.found) == ("TG-SAVEPOINT-REFUSED", "rows that it has read behind it: 2")
+
+
 def test_a_channel_whose_rows_are_elsewhere_ends_where_the_record_of_the_saved_epoch_says(tmp_path: Path) -> None:
     """A driver that dies between the end of an epoch and its record leaves rows that no record names: without them the
     savepoint would lose them, because a restore skips what the older generation has written behind it.

@@ -302,10 +302,10 @@ def test_the_log_is_not_trimmed_behind_a_retained_checkpoint_that_is_written_lat
     log = world.folder / "ingest/lines"
     trimmer = Trimmer("reader", KeptInput(frozenset({"reader"}), epochs=1), world.log, Folder.of(log))
     world.arrive(3)
-    trimmer.tell(msgspec.json.encode(world.log.end).decode())
+    trimmer.tell([msgspec.json.encode(world.log.end).decode()])
     assert segments(log)[0].begin.line == 3
     (world.folder / "checkpoints/1/_metadata.json").unlink()
-    trimmer.tell(msgspec.json.encode(world.log.end).decode())
+    trimmer.tell([msgspec.json.encode(world.log.end).decode()])
     assert segments(log)[0].begin.line == 7
 
 
@@ -319,7 +319,7 @@ def test_no_line_is_trimmed_while_a_savepoint_collects_its_files(tmp_path: Path,
     monkeypatch.setattr(ingest_piece, "_PIECES_AT_MOST", 1)
 
     def an_epoch_ends() -> None:
-        trimmer.tell(msgspec.json.encode(ends[7]).decode())
+        trimmer.tell([msgspec.json.encode(ends[7]).decode()])
 
     with kept.all():
         bring_part_from(folder, ends[2], tmp_path / "held", "source lines", an_epoch_ends)

@@ -29,6 +29,7 @@ from tidegate.sources.kafka.offsets import (
     Offsets,
     Partition,
     Skip,
+    least,
     ranges,
     rows_between,
     share_out,
@@ -519,12 +520,18 @@ def test_what_is_skipped_is_summed_up_once_for_each_epoch(caplog: pytest.LogCapt
     monitor = KafkaMonitor("job.query.lines", None, LagGauge(lambda: Cluster({A0: 10, A1: 9})))
     first = Offsets({A0: 9, A1: 9}, {}, {A0: Skip(7, 2), A1: Skip(4, 1)})
     for offsets in (first, first, Offsets({A0: 10}), Offsets({A0: 0}, {}, {A0: Skip(0, None)})):
-        monitor.tell(json.dumps(offsets.to_json()))
+        monitor.tell([json.dumps(offsets.to_json())])
     monitor.close()
     assert told(caplog) == [
         "source job.query.lines: since the start 3 lost records were skipped, and 0 times an unknown number",
         "source job.query.lines: since the start 3 lost records were skipped, and 1 times an unknown number",
     ]
+
+
+def test_what_is_before_all_places_of_a_plan_is_done():
+    first, second = Offsets({A0: 9, A1: 4}, {"a": "id"}), Offsets({A0: 7, A1: 5, B0: 3}, {"a": "id", "b": "other"})
+    assert least([first, second]) == Offsets({A0: 7, A1: 4}, {"a": "id", "b": "other"})
+    assert least([first]) == first
 
 
 # --- clients and errors ------------------------------------------------------------------------------------

@@ -372,7 +372,7 @@ class Participant:
         does the newest record of each channel that the query writes: the cut is compared with it.
         """
         for channel in self._joined.writes:
-            channel.passed.hold({part: max(at - 1, 0) for part, at in channel.log.ends.items()})
+            channel.passed.hold({part: at - 1 for part, at in channel.log.ends.items()})
         for uid, places in positions.items():
             for position in places:
                 self._joined.reads[uid].passed.hold(position)

@@ -8,7 +8,7 @@ the rows between them are in flight, and belong to the cut. At-least-once a read
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.checkpoints.job_layout import CHANNELS, QUERIES, generation_folder
@@ -45,6 +45,7 @@ def demand_cut(
     channels = open_storage(job_folder / CHANNELS)
     names = channels.folders("")
     live = live_parts(job_folder, job) if names else ALL_LIVE
+    alignments = {query.query: _alignment_of(query, names, alignment) for query in queries}
     flying: dict[str, int] = {}
     rows = Counter[str]()
     for channel in names:
@@ -55,10 +56,21 @@ def demand_cut(
                 if position is not None:
                     barrier = live.of(_demanded(job, channel, ends))
                     unread = live.unread(position, barrier)
-                    _compare(job, channel, query.query, unread, Alignment.ALIGNED if text is None else alignment)
+                    allowed = Alignment.ALIGNED if text is None else alignments[query.query]
+                    _compare(job, channel, query.query, unread, allowed)
                     rows[query.query] += max(unread, 0)
                     flying.update({part: barrier[part] for part in in_flight(position, barrier)})
     return Cut(flying, rows)
+
+
+def _alignment_of(query: DoneEpoch, channels: Iterable[str], alignment: Alignment) -> Alignment:
+    """At-least-once a reader of one channel is held all the same: it may not be ahead. A source without a position may
+    read another channel.
+    """
+    texts = [text for _, text in positions_of(query.sources, query.offsets)]
+    read = [each for each in channels if any(text and position_in(text, each) is not None for text in texts)]
+    is_held = len(read) == 1 and None not in texts
+    return Alignment.ALIGNED if is_held and alignment is Alignment.AT_LEAST_ONCE else alignment
 
 
 def _begin(job_folder: Folder, query: DoneEpoch, source: str) -> str:

@@ -92,6 +92,8 @@ class RunProgress:
     def _tell_monitors(self, epoch: int) -> None:
         decided = self._runner.run(recall_decided(epoch))
         offsets = None if decided is None else parse_offsets(decided.offsets)
-        for uid, position in zip(self._plan.query.sources, () if offsets is None else offsets.positions, strict=False):
-            if uid in self.monitors and position is not None:
-                self.monitors[uid].tell(position)
+        ends = list(zip(self._plan.query.sources, () if offsets is None else offsets.positions, strict=False))
+        for uid, monitor in self.monitors.items():
+            positions = [position for source, position in ends if source == uid and position is not None]
+            if positions:
+                monitor.tell(positions)

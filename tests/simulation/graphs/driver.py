@@ -8,9 +8,10 @@ from functools import partial
 from typing import Final, Protocol
 
 from tests.simulation.graphs.graph import Node
-from tests.simulation.graphs.query import AnyChannel, Around, Refused, RunOfQuery, folder_of, query_of
+from tests.simulation.graphs.query import JOB, AnyChannel, Around, Refused, RunOfQuery, folder_of, query_of, reader_of
 from tests.simulation.graphs.turns import Turns
 from tidegate.channels.coordinator import Coordinator, JoinedQuery
+from tidegate.checkpoints.manifests import Manifests
 from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule
 from tidegate.core.channel_parts import ALL_LIVE
 from tidegate.core.errors import TidegateError
@@ -18,6 +19,9 @@ from tidegate.core.records import DoneEpoch
 from tidegate.savepoints.running_job import CheckpointAborted
 
 _PATIENT_SECONDS: Final = 1e9
+_CHECKPOINTS_RETAINED: Final = 2
+_EPOCHS_OF_A_READER: Final = (1, 3)
+"""So many done epochs of a reader count, before rows are removed."""
 RULES: Final = (
     ALWAYS_ALIGNED,
     ALWAYS_ALIGNED,
@@ -61,6 +65,7 @@ class Driver:
         self._timeout = _PATIENT_SECONDS if world.is_healed else self._rng.choice((_PATIENT_SECONDS, 2.0, 8.0))
         self._doomed: RunOfQuery | None = None
         self.coordinator: Coordinator | None = None
+        self.manifests: Manifests | None = None
         self._turns.spawn(self, self._start)
 
     # --- what can strike it ---------------------------------------------------------------------------------
@@ -90,9 +95,14 @@ class Driver:
     def _start(self) -> None:
         nodes = self._world.nodes
         sinks = {uid: self._world.channel(uid) for node in nodes for uid in node.writes}
-        for sink in sinks.values():
+        for uid, sink in sinks.items():
             _ = sink.log
+            readers = {
+                reader_of(each.uid, source) for each in nodes for source, read in each.reads.items() if read == uid
+            }
+            sink.passed.begin(frozenset(readers), self._rng.choice(_EPOCHS_OF_A_READER))
         joined = [_joined(node, sinks) for node in nodes]
+        self.manifests = Manifests(JOB, _CHECKPOINTS_RETAINED)
         self._participants = Coordinator("job", joined, self._timeout, lambda: ALL_LIVE)
         runs = [(node, self._again(node, sinks)) for node in nodes]
         self.coordinator = self._participants
@@ -170,6 +180,7 @@ class Driver:
                     snapshots[done.query] = done
                     self._turns.wait(None, self._rng.uniform(0, 0.1))
                 alignment = taken.alignment
+                self._world.judge(self, snapshots, alignment)
         except (Canceled, CheckpointAborted) as error:
             self._world.counts(f"a checkpoint has ended: {type(error).__name__}")
         except TidegateError as error:
@@ -178,7 +189,6 @@ class Driver:
             self.has_completed = True
             if alignment is not rule.begin:
                 self._world.counts("a checkpoint has overtaken rows after a while")
-            self._world.judge(self, snapshots, alignment)
         self.is_taking = False
 
     def _coordinator(self) -> Coordinator:

@@ -81,27 +81,28 @@ PLANTED_GRAPH_BUGS: Final = (
         "        ends = self._channel.gate.bounded(self._reader, end)\n",
         "        far = self._channel.gate.bounded(self._reader, {f'{self._channel.uid}.1.0': 1 << 30})\n"
         "        ends = {part: min(at, far.get(part, 0)) for part, at in self._channel.readable().items()}\n",
-        near=25,
+        near=110,
     ),
     PlantedGraphBug(
         "the gate is shut before the next epoch is let in",
         _COORDINATOR,
         "                participant.move_gates(barriers)\n                self._snapshots[query] = done\n",
         "                self._snapshots[query] = done\n",
+        near=4,
     ),
     PlantedGraphBug(
         "a query takes part between two of its epochs",
         _COORDINATOR,
         "        return None if reached is None or reached.epoch < self._let_in else self._done(reached)\n",
         "        return self._done(reached)\n",
-        near=16,
+        near=10,
     ),
     PlantedGraphBug(
         "a query looks alone, or lets an epoch in alone",
         _COORDINATOR,
         "        with self._lock:\n            self._coordinator.look(",
         "        if True:\n            self._coordinator.look(",
-        near=12,
+        near=93,
     ),
     PlantedGraphBug(
         "an input that is held is released after the own snapshot",
@@ -113,33 +114,35 @@ PLANTED_GRAPH_BUGS: Final = (
         "            if channel.uid not in waits:\n"
         "                channel.gate.let_pass(query)\n"
         "        with self._changed:\n            positions",
-        near=12,
+        near=9,
     ),
     PlantedGraphBug(
         "a reader takes part when it stands at the barriers of all channels",
         "tidegate.core.barriers",
         "        for source, channel in self._graph[query].reads.items():\n",
         "        for source, channel in list(self._graph[query].reads.items())[:1]:\n",
+        near=5,
     ),
     PlantedGraphBug(
         "a source that a query reads twice stands at the barrier at both places",
         _COORDINATOR,
         "                found[uid].append({} if position is None else position)\n",
         "                found[uid] = [{} if position is None else position]\n",
-        near=116,
+        near=89,
     ),
     PlantedGraphBug(
         "every older epoch is done when an epoch is let in",
         "tidegate.core.epoch",
         "await_finished(epoch - query.max_concurrent)",
         "await_finished(epoch - 2)",
+        near=3,
     ),
     PlantedGraphBug(
         "a look counts only for the checkpoint that it has looked at",
         _COORDINATOR,
         "            if self._barriers is barriers and not barriers.waits_for(",
         "            if not barriers.waits_for(",
-        near=245,
+        near=69,
     ),
     PlantedGraphBug(
         "the gates are opened at the end of a checkpoint, also of an aborted one",
@@ -147,13 +150,14 @@ PLANTED_GRAPH_BUGS: Final = (
         "            self._barriers = None\n            for channel in self._channels:\n",
         "            complete, self._barriers = self._barriers is None or self._barriers.is_complete, None\n"
         "            for channel in self._channels if complete else []:\n",
+        near=7,
     ),
     PlantedGraphBug(
         "unaligned, the rows that each reader has left belong to the checkpoint",
         "tidegate.savepoints.cut",
         "for part in in_flight(position, barrier)})\n",
         "for part in in_flight(position, barrier) if query is queries[-1]})\n",
-        near=7,
+        near=6,
     ),
     PlantedGraphBug(
         "unaligned, what is in flight ends with the snapshot of the writer",
@@ -166,13 +170,14 @@ PLANTED_GRAPH_BUGS: Final = (
         "tidegate.core.barriers",
         "                if not alignment.allows(left):\n",
         "                if self._alignment is Alignment.ALIGNED and left:\n",
+        near=5,
     ),
     PlantedGraphBug(
         "at-least-once, a reader of one channel is held at its barrier",
         "tidegate.core.barriers",
         "if len(set(query.reads.values())) > 1)\n",
         "if len(set(query.reads.values())) > 0)\n",
-        near=44,
+        near=20,
     ),
     PlantedGraphBug(
         "a reader reads up to the recorded end, not on to markers behind it",
@@ -183,15 +188,48 @@ PLANTED_GRAPH_BUGS: Final = (
     PlantedGraphBug(
         "the rows of a part are read in their order",
         "tidegate.channels.log",
-        "to {to} of part {part}\", where)\n        return found\n",
-        "to {to} of part {part}\", where)\n        return found[::-1]\n",
+        'to {to} of part {part}", where)\n        return found\n',
+        'to {to} of part {part}", where)\n        return found[::-1]\n',
+    ),
+    PlantedGraphBug(
+        "a checkpoint holds the rows behind its snapshots until it ends",
+        _COORDINATOR,
+        "            for position in places:\n                self._joined.reads[uid].passed.hold(position)\n",
+        "            pass\n",
+        near=10,
+    ),
+    PlantedGraphBug(
+        "a checkpoint holds the records that its cut is compared with",
+        _COORDINATOR,
+        "            channel.passed.hold({part: at - 1 for part, at in channel.log.ends.items()})\n",
+        "            pass\n",
+    ),
+    PlantedGraphBug(
+        "what a checkpoint holds is asked for before the manifests",
+        "tidegate.spark.sources.channel",
+        "                log.trim(least([*passed, *held, *self._retained()]))",
+        "                log.trim(least([*passed, *self._retained(), *done.held]))",
+        near=105,
+    ),
+    PlantedGraphBug(
+        "the rows in flight of a retained checkpoint stay",
+        "tidegate.spark.sources.channel",
+        "                log.trim(least([*passed, *held, *self._retained()]))",
+        "                log.trim(least([*passed, *held]))",
+    ),
+    PlantedGraphBug(
+        "a row is needed until each place of a plan has read it",
+        "tidegate.spark.sources.channel",
+        "        end = least([parsed(position, dict[str, int]) for position in positions])\n",
+        "        end = parsed(positions[-1], dict[str, int])\n",
+        near=39,
     ),
     PlantedGraphBug(
         "the cut is compared with the records",
         "tidegate.savepoints.cut",
         "    if not alignment.allows(unread):\n",
         "    if False and not alignment.allows(unread):\n",
-        near=981,
+        near=460,
     ),
 )
 

@@ -19,6 +19,7 @@ from tidegate.channels.log import PublishedRows, rows_folder
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import QUERIES, generation_folder
 from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.core.channel_parts import ALL_LIVE, ChannelPosition
 from tidegate.core.effects import Compute, Computed, Hesitate
 from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import TidegateError
@@ -30,7 +31,7 @@ from tidegate.core.recover import open_run
 from tidegate.core.spark_log import parse_offsets
 from tidegate.operate.runner import Runner
 from tidegate.sources.kafka.offsets import OffsetRange
-from tidegate.spark.sources.channel import ChannelPositions
+from tidegate.spark.sources.channel import ChannelMonitor, ChannelPositions, rows_retained
 from tidegate.spark.sources.python_stream import Place
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
@@ -126,6 +127,7 @@ class RunOfQuery:
             reach=self._reach,
         )
         self.run: Run | None = None
+        self._monitors = {source: self._monitor(source, channel) for source, channel in node.reads.items()}
 
     def recover(self) -> None:
         self.run = self._runner.run(open_run(self.query))
@@ -268,6 +270,21 @@ class RunOfQuery:
         if isinstance(happening, EpochDone):
             self._stands(happening.epoch)
             self._finished = happening.epoch
+            self._tell_monitors(happening.epoch)
+
+    def _tell_monitors(self, epoch: int) -> None:
+        ends = list(zip(self.node.sources, self._read(epoch), strict=True))
+        for source, monitor in self._monitors.items():
+            self._turns.linger()
+            monitor.tell([end for each, end in ends if each == source])
+
+    def _monitor(self, source: str, channel: str) -> ChannelMonitor:
+        def retained() -> Sequence[ChannelPosition]:
+            found = rows_retained(JOB, channel)
+            self._turns.linger()
+            return found
+
+        return ChannelMonitor(reader_of(self.node.uid, source), self._around.sinks[channel], ALL_LIVE, retained)
 
     def _reach(self, _point: str, _epoch: int | None) -> None:
         if self._around.fails():
@@ -277,6 +294,11 @@ class RunOfQuery:
         if self.run is None:
             raise RuntimeError("it has no run yet")
         return self.run
+
+
+def reader_of(query: str, source: str) -> str:
+    """The name under which a query reads a channel."""
+    return f"{query}/{source}"
 
 
 def query_of(node: Node) -> Query:

@@ -6,7 +6,7 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any, Final
@@ -14,7 +14,7 @@ from unittest import mock
 
 from tests.simulation.graphs import graph
 from tests.simulation.graphs.driver import Driver
-from tests.simulation.graphs.graph import Flow, Node
+from tests.simulation.graphs.graph import Flow
 from tests.simulation.graphs.query import JOB, JOB_ID, AnyChannel, Around, folder_of
 from tests.simulation.graphs.rows import Rows, State, wrong
 from tests.simulation.graphs.topic import PlayedChannel, Topic
@@ -23,15 +23,16 @@ from tests.simulation.openers_memory import in_memory
 from tests.simulation.seeds import main_of
 from tidegate.channels import coordinator, gate, log, topic
 from tidegate.channels.sink import ChannelSink
-from tidegate.checkpoints.job_layout import CHANNELS
+from tidegate.checkpoints.job_layout import CHANNELS, retained_numbers
+from tidegate.checkpoints.manifests import read_retained
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.barriers import Alignment
 from tidegate.core.channel_parts import ChannelPosition, in_flight, is_part_of
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DONE, FINISHED_THROUGH, entry
-from tidegate.core.records import Done, DoneEpoch, FinishedThrough, JobRecord, decode, encode
+from tidegate.core.records import CheckpointRecord, Done, DoneEpoch, FinishedThrough, JobRecord, decode, encode
 from tidegate.core.spark_log import positions_of
-from tidegate.savepoints.cut import demand_cut
+from tidegate.savepoints.cut import EPOCHS, demand_cut
 from tidegate.testing.memory_storage import Memory, MemoryStorage
 
 RECORD: Final = JobRecord(name="job", job_id=JOB_ID, generation=1)
@@ -41,6 +42,7 @@ _MEANWHILE: Final = 3
 """So many times more often while a checkpoint is under way."""
 _TURNS_AT_REST: Final = 5_000
 _ROWS_AT_MOST: Final = 60
+_RECORDS_KEPT: Final = 2
 
 
 class World:
@@ -80,6 +82,9 @@ class World:
                 (coordinator, "time", here),
                 (coordinator, "Participant", stepping),
                 (log, "side_by_side", map),
+                (log, "threading", SimpleNamespace(Lock=lambda: TurnLock(turns))),
+                (log, "TRIMMED_TOGETHER", 1),
+                (log.ChannelLog.__init__, "__defaults__", (_RECORDS_KEPT,)),
                 (topic, "Lock", lambda: TurnLock(turns)),
                 (topic, "time", here),
                 (topic, "Topics", lambda _clients, where: self._topics[where.removeprefix("channel ")]),
@@ -145,7 +150,8 @@ class World:
             self._arrived[source] += self.rng.randint(1, 3)
 
     def around(self, sinks: Mapping[str, AnyChannel], fails: Callable[[], bool]) -> Around:
-        return Around(self.turns, self._slowness, sinks, self._arrived, self._rows, self._consumed, fails)
+        around = self.turns, self._slowness, sinks, self._arrived, self._rows, self._consumed, fails
+        return Around(*around)
 
     def channel(self, uid: str) -> AnyChannel:
         """A channel, in the process of a driver."""
@@ -162,10 +168,10 @@ class World:
 
     def judge(self, driver: Driver, snapshots: Mapping[str, DoneEpoch], alignment: Alignment) -> None:
         """All queries have taken part. Compare the records, as a checkpoint does, and the values of the rows."""
-        refused, flying = "", dict[tuple[str, int], Rows]()
+        refused, ends, flying = "", dict[str, int](), dict[tuple[str, int], Rows]()
         try:
-            ends = demand_cut(JOB, RECORD, list(snapshots.values()), alignment).ends
-            flying = {key: rows for node in self.nodes for key, rows in self._flying(node, snapshots[node.uid], ends)}
+            ends = dict(demand_cut(JOB, RECORD, list(snapshots.values()), alignment).ends)
+            flying = self._in_flight(snapshots.values(), ends)
         except TidegateError as error:
             refused = f"{error.expected}: {error.found}"
         states = {uid: self._state(uid, done.epoch) for uid, done in snapshots.items()}
@@ -177,21 +183,50 @@ class World:
         elif refused and self.is_newest(driver):
             self._troubles.append(f"the driver of the job has made no cut ({alignment.value}): {refused}")
         else:
+            if not refused:
+                self._retain(driver, list(snapshots.values()), ends)
             self.figures["a checkpoint was refused: no cut" if refused else f"complete: {alignment.value}"] += 1
             self.figures["a checkpoint has rows in flight"] += any(flying.values())
             self.figures["a checkpoint repeats rows"] += bool(wrong(self.nodes, states, in_flight=flying))
 
-    def _flying(self, node: Node, done: DoneEpoch, ends: ChannelPosition) -> Iterator[tuple[tuple[str, int], Rows]]:
-        """What a checkpoint has in flight for each place of a query."""
-        for place, (source, text) in enumerate(positions_of(done.sources, done.offsets)):
-            channel = node.reads.get(source)
-            if channel is not None and text is not None:
-                barrier = {part: at for part, at in ends.items() if is_part_of(channel, part)}
-                begin = in_flight(json.loads(text), barrier)
-                end = {part: barrier[part] for part in begin}
-                at = self.channel(channel)
-                rows = [row for share in at.shares(begin, end, 1, "") for row in share]
-                yield (node.uid, place), self.around({}, lambda: False).rows_of(at, rows)
+    def _retain(self, driver: Driver, snapshots: Sequence[DoneEpoch], ends: dict[str, int]) -> None:
+        """The checkpoint counts from its manifest on."""
+        manifests = driver.manifests
+        if manifests is None or not self.is_newest(driver):
+            return
+        number = manifests.next_number()
+        record = CheckpointRecord(
+            number=number, job="job", job_id=JOB_ID, at="", queries=tuple(snapshots), in_flight=ends
+        )
+        if manifests.put(record):
+            manifests.remove_older()
+            self._check_retained()
+
+    def _check_retained(self) -> None:
+        """A restore finds the rows in flight of every retained checkpoint."""
+        for number in retained_numbers(JOB):
+            record = read_retained(JOB, number)
+            try:
+                _ = {} if record is None else self._in_flight(record.queries, record.in_flight)
+            except TidegateError as error:
+                self._troubles.append(f"rows of a retained checkpoint are gone: {error.expected}")
+
+    def _in_flight(self, snapshots: Iterable[DoneEpoch], ends: ChannelPosition) -> dict[tuple[str, int], Rows]:
+        """By query and place in its plan, what a checkpoint has in flight."""
+        reads = {node.uid: node.reads for node in self.nodes}
+        return {
+            (done.query, place): self._flying(reads[done.query][source], text, ends)
+            for done in snapshots
+            for place, (source, text) in enumerate(positions_of(done.sources, done.offsets))
+            if source in reads[done.query] and text is not None
+        }
+
+    def _flying(self, channel: str, position: str, ends: ChannelPosition) -> Rows:
+        barrier = {part: at for part, at in ends.items() if is_part_of(channel, part)}
+        begin = in_flight(json.loads(position), barrier)
+        at = self.channel(channel)
+        shares = at.shares(begin, {part: barrier[part] for part in begin}, 1, "")
+        return self.around({}, lambda: False).rows_of(at, [row for share in shares for row in share])
 
     def _comes_to_rest(self) -> Iterator[str]:
         """Nothing strikes any more. A checkpoint completes under load, another one is aborted, and all rows flow on."""
@@ -212,6 +247,10 @@ class World:
         left = self._left()
         if left:
             yield f"rows are held: {left}"
+        self._check_retained()
+        channels = {channel for node in self.nodes for channel in node.writes}
+        names = [MemoryStorage(self.memory, f"{JOB.path}/{CHANNELS}/{each}/").list(EPOCHS) for each in channels]
+        self.figures["rows were removed"] += any(each and min(map(int, each)) for each in names)
 
     def _feed_all(self) -> None:
         if self.rng.random() < 0.05:

@@ -66,6 +66,16 @@ class Offsets:
         )
 
 
+def least(positions: Sequence[Offsets]) -> Offsets:
+    """What is before all of these positions. A partition that one of them does not know has nothing before it."""
+    known = [partition for partition in positions[0].next if all(partition in each.next for each in positions)]
+    return Offsets(
+        {partition: min(each.next[partition] for each in positions) for partition in known},
+        {topic: found for each in positions for topic, found in each.topic_ids.items()},
+        {partition: skip for each in positions for partition, skip in each.skipped.items()},
+    )
+
+
 def _by_topic(values: Mapping[Partition, Any]) -> dict[str, dict[str, Any]]:
     topics: dict[str, dict[str, Any]] = {}
     for (topic, partition), value in sorted(values.items()):

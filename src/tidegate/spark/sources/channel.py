@@ -125,8 +125,8 @@ class ChannelMonitor:
         self._retained = retained
         self._newest: ChannelPosition | None = None
 
-    def tell(self, position: str) -> None:
-        end = parsed(position, dict[str, int])
+    def tell(self, positions: Sequence[str]) -> None:
+        end = least([parsed(position, dict[str, int]) for position in positions])
         self._newest = self._live.of(end)
         done, log = self._channel.passed, self._channel.log
         passed = done.done(self._reader, self._live.left(end))

@@ -215,8 +215,8 @@ class Trimmer:
         self._folder = folder
         self._done: IngestPosition | None = None
 
-    def tell(self, position: str) -> None:
-        self._done = parsed(position, IngestPosition)
+    def tell(self, positions: Sequence[str]) -> None:
+        self._done = min((parsed(each, IngestPosition) for each in positions), key=lambda position: position.offset)
         needed = self._kept.done(self._reader, self._done)
         if needed is not None and self._log.is_worth_a_trim(needed):
             try:

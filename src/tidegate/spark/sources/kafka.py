@@ -26,7 +26,7 @@ from tidegate.kafka.options import LOGINS, OWNED_BY_SOURCE, End, option_violatio
 from tidegate.sources.kafka.behind import LagGauge
 from tidegate.sources.kafka.described import DescribedKafka
 from tidegate.sources.kafka.lag import LagGroup
-from tidegate.sources.kafka.offsets import Bounds, Offsets, Skip
+from tidegate.sources.kafka.offsets import Bounds, Offsets, Skip, least
 from tidegate.sources.kafka.places import TopicPlace, resolve
 from tidegate.sources.kafka.source import LostRecords, TopicReading
 from tidegate.sources.kafka.topics import Topics, TopicSelection
@@ -217,8 +217,8 @@ class KafkaMonitor:
         self._skipped = 0
         self._uncounted = 0
 
-    def tell(self, position: str) -> None:
-        offsets = Offsets.from_json(parsed(position, dict[str, Any]))
+    def tell(self, positions: Sequence[str]) -> None:
+        offsets = least([Offsets.from_json(parsed(position, dict[str, Any])) for position in positions])
         if self._group is not None:
             self._group.tell(offsets)
         self._behind.tell(offsets.next)

@@ -190,9 +190,10 @@ class DoneEpochMonitor(Monitor):
     def __init__(self, settle_down: Callable[[str], object]) -> None:
         self._settle_down = settle_down
 
-    def tell(self, position: str) -> None:
+    def tell(self, positions: Sequence[str]) -> None:
         with suppress(RuntimeError):  # the job has ended
-            self._settle_down(position)
+            for position in positions:
+                self._settle_down(position)
 
     def behind(self) -> int | None:
         return None  # a file does not say how many rows it has

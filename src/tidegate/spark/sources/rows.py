@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import msgspec
 import pyarrow as pa
@@ -69,8 +70,9 @@ class RowsMonitor:
         self._source = source
         self._done: Position | None = None
 
-    def tell(self, position: str) -> None:
-        self._done = parsed(position, dict[str, int])
+    def tell(self, positions: Sequence[str]) -> None:
+        found = [parsed(position, dict[str, int]) for position in positions]
+        self._done = {part: min(each.get(part, 0) for each in found) for part in dict.fromkeys(chain(*found))}
 
     def behind(self) -> int | None:
         """None before the first epoch is done, and if the source does not answer."""

@@ -32,8 +32,10 @@ class StreamLoader(Protocol):
 class Monitor(Protocol):
     """Receives how far a source was processed, to report this outside the job. No method may raise or block."""
 
-    def tell(self, position: str) -> None:
-        """Called when everything up to this position is done."""
+    def tell(self, positions: Sequence[str]) -> None:
+        """Called behind each done epoch. `positions`: where the epoch has ended, one for each place at which the plan
+        of the query reads the source. Only what is before all of them is done.
+        """
         ...
 
     def behind(self) -> int | None:

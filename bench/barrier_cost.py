@@ -22,7 +22,7 @@ from bench.session import own_session
 from tidegate import Job, SparkSource, SQLiteSink
 from tidegate.spark import starting
 
-_NEVER_SECONDS = 1e9
+NEVER_SECONDS = 1e9
 _WARM_UP_EPOCHS, _SECONDS = 20, 30.0
 _QUICK_WARM_UP_EPOCHS, _QUICK_SECONDS = 3, 8.0
 SIDES = ("none", "aligned", "unaligned")
@@ -88,12 +88,12 @@ def _run(spark: SparkSession, place: Path, side: str, *, quick: bool) -> Pace:
     counts = job.source("values-in", values).selectExpr("value % 100 AS key").groupBy("key").count()
     table = SQLiteSink("table", str(place / "out.db"), table="counts", key="key")
     job.query("count", counts, mode="update", sinks=[table])
-    with _apart(_NEVER_SECONDS if side == "none" else 1.0):
+    with checkpoints_apart(NEVER_SECONDS if side == "none" else 1.0):
         return measured_pace(job, warm_up, span)
 
 
 @contextmanager
-def _apart(seconds: float) -> Generator[None]:
+def checkpoints_apart(seconds: float) -> Generator[None]:
     """A job that starts in the block waits so long between two checkpoints."""
     usual, starting.CHECKPOINTS_APART_SECONDS = starting.CHECKPOINTS_APART_SECONDS, seconds
     try:

@@ -12,6 +12,8 @@ import msgspec
 
 from bench import (
     barrier_cost,
+    barrier_modes,
+    channel_throughput,
     environments,
     epochs,
     file_source,
@@ -83,7 +85,12 @@ STORAGE: Mapping[str, Measure] = {
     "storage-savepoint": storage_savepoint.measure,
     "storage-cluster": storage_cluster.measure,
 }
-BARRIERS: Mapping[str, Measure] = {"barrier-cost": barrier_cost.measure}
+BARRIERS: Mapping[str, Measure] = {
+    "barrier-cost": barrier_cost.measure,
+    "barrier-modes": barrier_modes.measure,
+    "channel-throughput": channel_throughput.measure_throughput,
+    "channel-latency": channel_throughput.measure_latency,
+}
 SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,
     "kafka": KAFKA,

@@ -18,19 +18,42 @@ def newest(suite: str) -> Results | None:
     return msgspec.json.decode(files[-1].read_bytes(), type=Results) if files else None
 
 
+BY_ALIGNMENT = "barrier-lag-"
+"""Figures whose names begin so have a table of their own: `alignments_table`."""
+
+
 def markdown_table(suite: str) -> str:
     """The newest results as a table, and under it where and when they were measured."""
     results = newest(suite)
     if results is None:
-        return f"No results are kept yet: `./dev bench {suite}` writes them."
+        return _none_of(suite)
     lines = [
         "| measured | baseline | tidegate | figure | goal |",
         "|---|---|---|---|---|",
-        *(_row(figure) for figure in results.figures),
+        *(_row(figure) for figure in results.figures if not figure.name.startswith(BY_ALIGNMENT)),
         "",
         f"{_rounds(results).capitalize()}, {results.measured}; {_where(results.machine)}.",
     ]
     return "\n".join(lines)
+
+
+def alignments_table(suite: str) -> str:
+    """Of the newest results what was measured of each alignment: one a row, the medians in columns."""
+    results = newest(suite)
+    found = [] if results is None else [each for each in results.figures if each.name.startswith(BY_ALIGNMENT)]
+    if not found:
+        return _none_of(suite)
+    columns = ["alignment", *(name.removeprefix("tidegate ") for name in found[0].samples)]
+    rows = [[each.name.removeprefix(BY_ALIGNMENT), *map(_number, each.medians().values())] for each in found]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [columns, ["---"] * len(columns), *rows])
+
+
+def _none_of(suite: str) -> str:
+    return f"No results are kept yet: `./dev bench {suite}` writes them."
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}".rstrip("0").removesuffix(".")
 
 
 _HEADER = ("figure", "baseline", "tidegate", "value", "goal", "load")

@@ -77,7 +77,7 @@ def measure(name: str, rounds: int, *, quick: bool) -> list[Figure]:
     samples: dict[str, list[float]] = {}
     with shared_session() as spark, tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         source = Path(folder) / "in"
-        _write_input(source, rows)
+        write_input(source, rows)
         for number in range(rounds + 1):
             for side, run in (("baseline", _run_baseline), ("tidegate", _run_tidegate)):
                 place = Path(folder) / f"{side}-{number}"
@@ -100,7 +100,7 @@ def measure(name: str, rounds: int, *, quick: bool) -> list[Figure]:
     ]
 
 
-def _write_input(folder: Path, rows: int) -> None:
+def write_input(folder: Path, rows: int) -> None:
     """One file an epoch, in the order in which the file source takes them: by their times."""
     folder.mkdir()
     random = np.random.default_rng(seed=1)

@@ -124,6 +124,12 @@ def benchmarks(suite: str) -> str:
     return markdown_table(suite)
 
 
+def benchmarks_by_alignment() -> str:
+    from bench.report import alignments_table
+
+    return alignments_table("barriers")
+
+
 def benchmarks_chart() -> str:
     from bench.chart import svg
 
@@ -141,6 +147,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-savepoint": partial(benchmarks, "savepoint"),
     "benchmarks-scale": partial(benchmarks, "scale"),
     "benchmarks-storage": partial(benchmarks, "storage"),
+    "benchmarks-barriers": partial(benchmarks, "barriers"),
+    "benchmarks-alignments": benchmarks_by_alignment,
     "commands": command_reference.reference,
     "errors": errors,
     "extras": extras,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import barrier_cost, scale_queries, scale_state
+from bench import scale_queries, scale_state
 from bench.__main__ import of_suite
 from bench.child import MEASURES, ON_REQUEST, SUITES
 from bench.footprint import cpu_seconds_of_session
@@ -35,12 +35,6 @@ def test_an_epoch_may_take_longer_with_more_changes_and_not_with_more_state() ->
     }
     assert found["s-both"].medians()["baseline epoch ms"] == 110.0
     assert found["s-both"].medians()["tidegate s until all keys are there"] == 20.0
-
-
-def test_barriers_may_cost_five_percent_of_the_processor_and_thirty_milliseconds_an_epoch() -> None:
-    none, taken = [Pace(100.0, 50.0), Pace(110.0, 52.0)], [Pace(120.0, 52.0), Pace(146.0, 53.0)]
-    found = {each.name: (each.value, each.is_met) for each in barrier_cost.figures("aligned", none, taken, quick=False)}
-    assert found == {"barrier-aligned-cpu": (1.029, True), "barrier-aligned-epoch": (28.0, True)}
 
 
 def touch(file: Path, size: int) -> None:

@@ -29,13 +29,15 @@ SIDES = ("none", "aligned", "unaligned")
 
 
 def measure(rounds: int, *, quick: bool) -> list[Figure]:
-    """Every round runs without checkpoints, then with each kind. One run warms the JVM before."""
+    """Every round runs without checkpoints and with each kind, every other round in the opposite order: a JVM gets
+    faster for minutes. One run warms it before.
+    """
     runs: dict[str, list[Pace]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, own_session() as spark:
         _run(spark, Path(folder) / "warm", "aligned", quick=True)
         for number in range(rounds):
-            for side, paces in runs.items():
-                paces.append(_run(spark, Path(folder) / f"{side}-{number}", side, quick=quick))
+            for side in SIDES if number % 2 == 0 else reversed(SIDES):
+                runs[side].append(_run(spark, Path(folder) / f"{side}-{number}", side, quick=quick))
     return [
         figure for side in SIDES if side != "none" for figure in figures(side, runs["none"], runs[side], quick=quick)
     ]

@@ -26,7 +26,7 @@ def test_a_row_takes_longer_than_half_an_epoch_of_each_query_and_at_an_interval_
     for side in ("baseline", "tidegate"):
         assert 0 < busy[f"{side} ms"] <= busy[f"{side} ms percentile 99"]
         assert busy[f"{side} ms"] > busy[f"{side} ms of both epochs"] / 2
-        assert apart[f"{side} ms of both epochs"] > 1900, "an interval of a second for each query"
+        assert apart[f"{side} ms of both epochs"] > 1500, "about a second for each query"
 
 
 @pytest.mark.more

@@ -26,6 +26,8 @@ FIRES = (
     "a query has ended",
     "a paused finisher has written late",
     "rows were removed",
+    "a checkpoint was restored",
+    "a checkpoint with rows in flight was restored",
 )
 SEARCHED = 400
 """So many seeds from a bug's known one on, should a change of the protocol have moved it."""

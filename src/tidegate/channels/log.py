@@ -182,7 +182,7 @@ class ChannelLog:
         Raises CHANNEL_LOST if a row is not there any more.
         """
         found: list[PublishedRows] = []
-        for part, to in end.items():
+        for part, to in sorted(end.items(), key=lambda each: generation_of(each[0])):
             at = begin.get(part, 0)
             for record in self._records:
                 for rows in record.rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -38,6 +38,13 @@ class DonePositions:
         """The checkpoint that is under way needs the rows behind this position, until `release`."""
         with self._lock:
             self._held.append(position)
+
+    def trim(self, act: Callable[[Sequence[ChannelPosition]], None]) -> None:
+        """Call `act` with the positions that are held. No other one is held before it returns: the record that a
+        checkpoint compares its cut with is the newest one when it is held, and a trim leaves that.
+        """
+        with self._lock:
+            act(tuple(self._held))
 
     def release(self) -> None:
         """The checkpoint has ended. What it needs then is in its manifest."""

@@ -9,13 +9,15 @@ from typing import Final, Protocol
 
 from tests.simulation.graphs.graph import Node
 from tests.simulation.graphs.query import JOB, AnyChannel, Around, Refused, RunOfQuery, folder_of, query_of, reader_of
+from tests.simulation.graphs.restoring import restore
 from tests.simulation.graphs.turns import Turns
 from tidegate.channels.coordinator import Coordinator, JoinedQuery
 from tidegate.checkpoints.manifests import Manifests
 from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule
-from tidegate.core.channel_parts import ALL_LIVE
+from tidegate.core.channel_parts import ALL_LIVE, LiveParts
 from tidegate.core.errors import TidegateError
-from tidegate.core.records import DoneEpoch
+from tidegate.core.records import CheckpointRecord, DoneEpoch, JobRecord
+from tidegate.savepoints.restored import live_parts
 from tidegate.savepoints.running_job import CheckpointAborted
 
 _PATIENT_SECONDS: Final = 1e9
@@ -42,23 +44,33 @@ class Surroundings(Protocol):
     nodes: list[Node]
     is_healed: bool
 
-    def around(self, sinks: Mapping[str, AnyChannel], fails: Callable[[], bool]) -> Around: ...
+    record: JobRecord
+
+    def around(
+        self, sinks: Mapping[str, AnyChannel], record: JobRecord, live: LiveParts, fails: Callable[[], bool]
+    ) -> Around: ...
     def judge(self, driver: Driver, snapshots: Mapping[str, DoneEpoch], alignment: Alignment) -> None: ...
     def channel(self, uid: str) -> AnyChannel: ...
     def counts(self, what: str) -> None: ...
     def is_newest(self, driver: Driver) -> bool: ...
+    def has_restored(self, record: JobRecord, checkpoint: CheckpointRecord) -> None: ...
 
 
 class Driver:
     """A process. `is_taking`: a checkpoint is under way, or waits for its turn. `is_quiet`: it takes none any more."""
 
-    def __init__(self, world: Surroundings) -> None:
+    def __init__(self, world: Surroundings, checkpoint: CheckpointRecord | None = None) -> None:
+        """`checkpoint`: the one that it restores before it starts."""
         self.is_dead = False
         self.sleeps_until = 0.0
         self.is_taking = False
         self.has_completed = False
         self.is_quiet = False
         self.runs: dict[str, RunOfQuery] = {}
+        self.is_restoring = checkpoint is not None
+        self.record = world.record
+        self._checkpoint = checkpoint
+        self._live = ALL_LIVE
         self._world = world
         self._turns = world.turns
         self._rng = world.turns.rng
@@ -94,6 +106,9 @@ class Driver:
 
     def _start(self) -> None:
         nodes = self._world.nodes
+        if self._checkpoint is not None:
+            self._restore(self._checkpoint)
+        self._live = live_parts(JOB, self.record)
         sinks = {uid: self._world.channel(uid) for node in nodes for uid in node.writes}
         for uid, sink in sinks.items():
             _ = sink.log
@@ -101,9 +116,9 @@ class Driver:
                 reader_of(each.uid, source) for each in nodes for source, read in each.reads.items() if read == uid
             }
             sink.passed.begin(frozenset(readers), self._rng.choice(_EPOCHS_OF_A_READER))
-        joined = [_joined(node, sinks) for node in nodes]
+        joined = [_joined(node, sinks, self.record) for node in nodes]
         self.manifests = Manifests(JOB, _CHECKPOINTS_RETAINED)
-        self._participants = Coordinator("job", joined, self._timeout, lambda: ALL_LIVE)
+        self._participants = Coordinator("job", joined, self._timeout, lambda: self._live)
         runs = [(node, self._again(node, sinks)) for node in nodes]
         self.coordinator = self._participants
         for node, run in runs:
@@ -112,10 +127,26 @@ class Driver:
 
     def _opened(self, node: Node, sinks: Mapping[str, AnyChannel]) -> RunOfQuery:
         participant = self._participants.participant(node.uid)
-        around = self._world.around(sinks, partial(self._fails, node.uid))
+        around = self._world.around(sinks, self.record, self._live, partial(self._fails, node.uid))
         run = RunOfQuery(node, around, participant.let_in, participant.stands)
         run.recover()
         return run
+
+    def _restore(self, checkpoint: CheckpointRecord) -> None:
+        sinks = {uid: self._world.channel(uid) for node in self._world.nodes for uid in node.writes}
+        around = self._world.around(sinks, self.record, ALL_LIVE, lambda: False)
+
+        def seal(node: Node) -> None:
+            while True:
+                try:
+                    return RunOfQuery(node, around, lambda _epoch: None, lambda _epoch: None).seal()
+                except (Refused, TidegateError) as error:
+                    self._world.counts(f"a seal was tried again: {type(error).__name__}")
+                    self._turns.wait(None, 0.1)
+
+        self.record = restore(checkpoint, self.record, self._world.nodes, seal)
+        self._world.has_restored(self.record, checkpoint)
+        self.is_restoring = False
 
     def _keep_running(self, node: Node, sinks: Mapping[str, AnyChannel], run: RunOfQuery) -> None:
         """Start the query again whenever it fails, as long as this is the job's driver."""
@@ -197,10 +228,10 @@ class Driver:
         return self.coordinator
 
 
-def _joined(node: Node, sinks: Mapping[str, AnyChannel]) -> JoinedQuery:
+def _joined(node: Node, sinks: Mapping[str, AnyChannel], record: JobRecord) -> JoinedQuery:
     return JoinedQuery(
-        query=query_of(node),
-        folder=folder_of(node.uid),
+        query=query_of(node, record),
+        folder=folder_of(node.uid, record.generation),
         reads={source: sinks[channel] for source, channel in node.reads.items()},
         writes=tuple(sinks[channel] for channel in node.writes),
     )

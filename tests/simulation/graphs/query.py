@@ -19,15 +19,16 @@ from tidegate.channels.log import PublishedRows, rows_folder
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import QUERIES, generation_folder
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.channel_parts import ALL_LIVE, ChannelPosition
+from tidegate.core.channel_parts import ChannelPosition, LiveParts
 from tidegate.core.effects import Compute, Computed, Hesitate
 from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import TidegateError
 from tidegate.core.finish_steadily import finish_as_they_come
 from tidegate.core.happenings import EpochDone, Happening
 from tidegate.core.ledger import COMMITS, OFFSETS, Query, entry, read_finished
-from tidegate.core.records import Attempt, Committable, JournalRef, Run, committable_digest
+from tidegate.core.records import Attempt, Committable, JobRecord, JournalRef, Run, committable_digest
 from tidegate.core.recover import open_run
+from tidegate.core.seal import seal_generation
 from tidegate.core.spark_log import parse_offsets
 from tidegate.operate.runner import Runner
 from tidegate.sources.kafka.offsets import OffsetRange
@@ -39,7 +40,7 @@ from tidegate.storages.schemes import Folder
 
 JOB: Final = Folder.of("s3://bucket/job")
 JOB_ID: Final = "0123abcd"
-_LOGGED: Final = b'v1\n{"nextBatchWatermarkMs":0}'
+LOGGED: Final = b'v1\n{"nextBatchWatermarkMs":0}'
 _POLL_SECONDS: Final = 0.3
 
 
@@ -53,8 +54,9 @@ class Refused(Exception):
 @dataclass(frozen=True, slots=True)
 class Around:
     """What a query finds around it. `slowness`: how long an epoch of a query takes at most, in seconds. `arrived`: how
-    many rows an outside source has. `rows`: those of every file. `consumed`: by query, epoch and run, what each place
-    in the plan has read. `fails`: true where the query is to fail.
+    many rows an outside source has. `rows`: those of every file. `consumed`: by query, generation, epoch and run, what
+    each place in the plan has read. `fails`: true where the query is to fail. `record`, `live`: the generation of the
+    job, and the parts of channels that it reads.
     """
 
     turns: Turns
@@ -62,8 +64,10 @@ class Around:
     sinks: Mapping[str, AnyChannel]
     arrived: Mapping[str, int]
     rows: dict[str, Rows]
-    consumed: dict[tuple[str, int, int], list[Rows]]
+    consumed: dict[tuple[str, int, int, int], list[Rows]]
     fails: Callable[[], bool]
+    record: JobRecord
+    live: LiveParts
 
     def rows_of(self, channel: Channel, found: Iterable[PublishedRows | OffsetRange]) -> Rows:
         """Read rows of a channel."""
@@ -104,14 +108,14 @@ class RunOfQuery:
     ) -> None:
         """`let_in`: called before an epoch computes. `stands`: called with each done epoch, and after recovery."""
         self.node = node
-        self.query = query_of(node)
+        self.query = query_of(node, around.record)
         self.is_over = False
         """It takes no epoch any more."""
         self._around = around
         self._let_in = let_in
         self._stands = stands
         self._turns = around.turns
-        self._folder = folder_of(node.uid)
+        self._folder = folder_of(node.uid, around.record.generation)
         self._storage = open_storage(self._folder)
         self._finished = self._logged = -1
         self._ends: tuple[str, ...] = ()
@@ -135,6 +139,10 @@ class RunOfQuery:
         self._stands(self._finished)
         self._places = [self._place(source) for source in self.node.sources]
 
+    def seal(self) -> None:
+        """End this generation of the query, as a restore does."""
+        self._runner.run(seal_generation(self.query))
+
     # --- its threads ----------------------------------------------------------------------------------------
 
     def stream(self) -> None:
@@ -142,7 +150,7 @@ class RunOfQuery:
         try:
             for epoch in self._planned():
                 self._runner.run(run_epoch(self.query, self._opened(), epoch))
-                if not self._storage.put_if_absent(entry(COMMITS, epoch), _LOGGED):
+                if not self._storage.put_if_absent(entry(COMMITS, epoch), LOGGED):
                     raise Refused("another driver has logged the end of the epoch")
                 self._logged = epoch
         finally:
@@ -211,7 +219,8 @@ class RunOfQuery:
             return None
         sink, turns = self._around.sinks[channel], self._turns
 
-        return _SlowPositions(turns, sink, source, sink.begin_of(1), lambda: 1, reader=self.node.uid)
+        begin, live = sink.begin_of(self.query.generation), self._around.live
+        return _SlowPositions(turns, sink, source, begin, lambda: 1, live, self.node.uid)
 
     # --- the port -------------------------------------------------------------------------------------------
 
@@ -219,7 +228,7 @@ class RunOfQuery:
         self._let_in(effect.epoch)
         self._turns.wait(None, self._turns.rng.uniform(0, self._around.slowness[self.node.uid]))
         read = [self._rows(place) for place in range(len(self._places))]
-        self._around.consumed[self.node.uid, effect.epoch, effect.run] = read
+        self._around.consumed[self.node.uid, self.query.generation, effect.epoch, effect.run] = read
         rows = [passed_on(self.node.uid, row) for place in read for row in place]
         made = [self._staged(effect, channel, rows) for channel in self.node.writes]
         return Computed(tuple(each for each in made if each is not None), self._starts, None)
@@ -246,7 +255,8 @@ class RunOfQuery:
             digest = committable_digest(attempt, repr(mine))
             return Committable(attempt=attempt, rows=len(mine), digest=digest, handle=handle, journal=journal)
         name = f"{effect.epoch}/{channel}.{effect.run}.arrow"
-        open_storage(rows_folder(self._around.sinks[channel].folder, JOB_ID, 1)).replace(name, data)
+        rows_of_generation = rows_folder(self._around.sinks[channel].folder, JOB_ID, self.query.generation)
+        open_storage(rows_of_generation).replace(name, data)
         self._around.rows[name] = mine
         journal = JournalRef(name=name, rows=len(mine), size_bytes=len(data), checksum=str(len(self._around.rows)))
         digest = committable_digest(attempt, journal.checksum)
@@ -270,7 +280,8 @@ class RunOfQuery:
         if isinstance(happening, EpochDone):
             self._stands(happening.epoch)
             self._finished = happening.epoch
-            self._tell_monitors(happening.epoch)
+            if self.run is not None:
+                self._tell_monitors(happening.epoch)
 
     def _tell_monitors(self, epoch: int) -> None:
         ends = list(zip(self.node.sources, self._read(epoch), strict=True))
@@ -284,7 +295,9 @@ class RunOfQuery:
             self._turns.linger()
             return found
 
-        return ChannelMonitor(reader_of(self.node.uid, source), self._around.sinks[channel], ALL_LIVE, retained)
+        return ChannelMonitor(
+            reader_of(self.node.uid, source), self._around.sinks[channel], self._around.live, retained
+        )
 
     def _reach(self, _point: str, _epoch: int | None) -> None:
         if self._around.fails():
@@ -301,11 +314,11 @@ def reader_of(query: str, source: str) -> str:
     return f"{query}/{source}"
 
 
-def query_of(node: Node) -> Query:
+def query_of(node: Node, record: JobRecord) -> Query:
     return Query(
-        job="job",
-        job_id=JOB_ID,
-        generation=1,
+        job=record.name,
+        job_id=record.job_id,
+        generation=record.generation,
         uid=node.uid,
         sources=tuple(node.sources),
         sinks=tuple(node.writes),
@@ -313,8 +326,8 @@ def query_of(node: Node) -> Query:
     )
 
 
-def folder_of(uid: str) -> Folder:
-    return generation_folder(JOB / QUERIES / uid, 1)
+def folder_of(uid: str, generation: int) -> Folder:
+    return generation_folder(JOB / QUERIES / uid, generation)
 
 
 def offsets_of(ends: Sequence[str]) -> bytes:

@@ -64,7 +64,9 @@ class Topic:
         attempt, digest = committable.attempt, digest_of_all([committable.digest])
         self.transactions[name] = Transacted.COMMITTED
         self.unmarked.append(name)
-        self.evidence = Position(job_id=attempt.sink.job_id, generation=1, epoch=attempt.epoch, digest=digest)
+        self.evidence = Position(
+            job_id=attempt.sink.job_id, generation=attempt.sink.generation, epoch=attempt.epoch, digest=digest
+        )
 
     def abort(self, names: Iterable[str]) -> None:
         for name in names:

@@ -21,13 +21,13 @@ from tests.simulation.graphs.topic import PlayedChannel, Topic
 from tests.simulation.graphs.turns import TurnCondition, TurnLock, Turns
 from tests.simulation.openers_memory import in_memory
 from tests.simulation.seeds import main_of
-from tidegate.channels import coordinator, gate, log, topic
+from tidegate.channels import coordinator, gate, log, reading, topic
 from tidegate.channels.sink import ChannelSink
 from tidegate.checkpoints.job_layout import CHANNELS, retained_numbers
 from tidegate.checkpoints.manifests import read_retained
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.barriers import Alignment
-from tidegate.core.channel_parts import ChannelPosition, in_flight, is_part_of
+from tidegate.core.channel_parts import ALL_LIVE, ChannelPosition, LiveParts, in_flight, is_part_of
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DONE, FINISHED_THROUGH, entry
 from tidegate.core.records import CheckpointRecord, Done, DoneEpoch, FinishedThrough, JobRecord, decode, encode
@@ -35,13 +35,13 @@ from tidegate.core.spark_log import positions_of
 from tidegate.savepoints.cut import EPOCHS, demand_cut
 from tidegate.testing.memory_storage import Memory, MemoryStorage
 
-RECORD: Final = JobRecord(name="job", job_id=JOB_ID, generation=1)
-_STRIKES: Final = ("kill", "fail", "fail", "close")
-_STRIKES_MEANWHILE: Final = ("pause", "pause", "pause", "late", "late", "kill", "fail", "fail", "abort", "close")
+_STRIKES: Final = ("kill", "fail", "fail", "close", "restore")
+_STRIKES_MEANWHILE: Final = (*_STRIKES, "pause", "pause", "pause", "late", "late", "abort")
 _MEANWHILE: Final = 3
 """So many times more often while a checkpoint is under way."""
 _TURNS_AT_REST: Final = 5_000
 _ROWS_AT_MOST: Final = 60
+_GOES_BACK: Final = 0.6
 _RECORDS_KEPT: Final = 2
 
 
@@ -58,7 +58,10 @@ class World:
         self._flows = {source: flow for node in self.nodes for source, flow in node.flows.items()}
         self._arrived = Counter({source: self.rng.randint(1, 3) for source in self._flows})
         self._rows: dict[str, Rows] = {}
-        self._consumed: dict[tuple[str, int, int], list[Rows]] = {}
+        self._consumed: dict[tuple[str, int, int, int], list[Rows]] = {}
+        self.record = JobRecord(name="job", job_id=JOB_ID, generation=1)
+        self._begins: dict[tuple[str, int], tuple[int, State]] = {(node.uid, 1): (-1, ()) for node in self.nodes}
+        """By query and generation: the epoch before its first one, and the state behind it."""
         self._drivers: list[Driver] = []
         self._troubles: list[str] = []
         self._slowness = {node.uid: self.rng.choice((0.0, 0.0, 0.5, 2.0)) for node in self.nodes}
@@ -83,6 +86,7 @@ class World:
                 (coordinator, "Participant", stepping),
                 (log, "side_by_side", map),
                 (log, "threading", SimpleNamespace(Lock=lambda: TurnLock(turns))),
+                (reading, "Lock", lambda: TurnLock(turns)),
                 (log, "TRIMMED_TOGETHER", 1),
                 (log.ChannelLog.__init__, "__defaults__", (_RECORDS_KEPT,)),
                 (topic, "Lock", lambda: TurnLock(turns)),
@@ -108,13 +112,13 @@ class World:
 
     # --- what happens ---------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        self._drivers.append(Driver(self))
+    def _begin(self, checkpoint: CheckpointRecord | None = None) -> None:
+        self._drivers.append(Driver(self, checkpoint))
 
     def _strike(self) -> None:
         """Sometimes. The newest driver dies, is paused beside a successor, or one of its queries fails."""
         newest, rng = self._drivers[-1], self.rng
-        if rng.random() > self._harshness * (_MEANWHILE if newest.is_taking else 1):
+        if newest.is_restoring or rng.random() > self._harshness * (_MEANWHILE if newest.is_taking else 1):
             return
         match rng.choice(_STRIKES_MEANWHILE if newest.is_taking else _STRIKES):
             case "kill":
@@ -126,6 +130,8 @@ class World:
                 self.figures["a driver was paused beside its successor"] += 1
             case "close":
                 newest.close()
+            case "restore":
+                self._go_back()
             case "abort":
                 newest.abort()
             case "late":
@@ -136,12 +142,31 @@ class World:
             if self.rng.random() < 0.3:
                 older.is_dead = True
 
+    def _go_back(self) -> bool:
+        """To a retained checkpoint that repeats no rows. The driver before is dead, or paused meanwhile."""
+        found = [read_retained(JOB, number) for number in retained_numbers(JOB)]
+        exact = [each for each in found if each is not None and each.alignment != Alignment.AT_LEAST_ONCE.value]
+        if exact:
+            older = self._drivers[-1]
+            older.is_dead = self.rng.random() < 0.5
+            older.sleeps_until = self.turns.now + self.rng.uniform(0.1, 2)
+            self._begin(self.rng.choice(exact))
+        return bool(exact)
+
+    def has_restored(self, record: JobRecord, checkpoint: CheckpointRecord) -> None:
+        self.record = record
+        for done in checkpoint.queries:
+            state = self._state(done.query, done.generation, done.epoch)
+            self._begins[done.query, record.generation] = done.epoch, state
+        self.figures["a checkpoint was restored"] += 1
+        self.figures["a checkpoint with rows in flight was restored"] += bool(checkpoint.in_flight)
+
     def _write_late(self, uid: str) -> None:
         """A finisher that was paused, of an older driver, says what it has finished: *finished_through* goes back."""
         finished = self._finished(uid)
-        if len(self._drivers) > 1 and finished > 0:
+        if len(self._drivers) > 1 and finished > max(0, self._begins[uid, self.record.generation][0]):
             late = encode(FinishedThrough(epoch=finished - 1))
-            MemoryStorage.replace(self._ledger(uid), FINISHED_THROUGH, late)
+            MemoryStorage.replace(self._ledger(uid, self.record.generation), FINISHED_THROUGH, late)
             self.figures["a paused finisher has written late"] += 1
 
     def _feed(self) -> None:
@@ -149,8 +174,10 @@ class World:
         if self._arrived[source] < _ROWS_AT_MOST and self.rng.random() < _OFTEN[self._flows[source]]:
             self._arrived[source] += self.rng.randint(1, 3)
 
-    def around(self, sinks: Mapping[str, AnyChannel], fails: Callable[[], bool]) -> Around:
-        around = self.turns, self._slowness, sinks, self._arrived, self._rows, self._consumed, fails
+    def around(
+        self, sinks: Mapping[str, AnyChannel], record: JobRecord, live: LiveParts, fails: Callable[[], bool]
+    ) -> Around:
+        around = self.turns, self._slowness, sinks, self._arrived, self._rows, self._consumed, fails, record, live
         return Around(*around)
 
     def channel(self, uid: str) -> AnyChannel:
@@ -170,33 +197,40 @@ class World:
         """All queries have taken part. Compare the records, as a checkpoint does, and the values of the rows."""
         refused, ends, flying = "", dict[str, int](), dict[tuple[str, int], Rows]()
         try:
-            ends = dict(demand_cut(JOB, RECORD, list(snapshots.values()), alignment).ends)
+            ends = dict(demand_cut(JOB, driver.record, list(snapshots.values()), alignment).ends)
             flying = self._in_flight(snapshots.values(), ends)
         except TidegateError as error:
             refused = f"{error.expected}: {error.found}"
-        states = {uid: self._state(uid, done.epoch) for uid, done in snapshots.items()}
+        states = {uid: self._state(uid, done.generation, done.epoch) for uid, done in snapshots.items()}
         troubles = wrong(self.nodes, states, alignment, flying)
         if troubles and not refused:
             self._troubles.append(f"a checkpoint is no cut ({alignment.value}): {troubles[0]}")
-        elif refused and not troubles:
-            self._troubles.append(f"a cut was refused ({alignment.value}): {refused}")
         elif refused and self.is_newest(driver):
-            self._troubles.append(f"the driver of the job has made no cut ({alignment.value}): {refused}")
+            what = "the driver of the job has made no cut" if troubles else "a cut was refused"
+            self._troubles.append(f"{what} ({alignment.value}): {refused}")
         else:
             if not refused:
-                self._retain(driver, list(snapshots.values()), ends)
+                self._retain(driver, list(snapshots.values()), ends, alignment)
             self.figures["a checkpoint was refused: no cut" if refused else f"complete: {alignment.value}"] += 1
             self.figures["a checkpoint has rows in flight"] += any(flying.values())
             self.figures["a checkpoint repeats rows"] += bool(wrong(self.nodes, states, in_flight=flying))
 
-    def _retain(self, driver: Driver, snapshots: Sequence[DoneEpoch], ends: dict[str, int]) -> None:
+    def _retain(
+        self, driver: Driver, snapshots: Sequence[DoneEpoch], ends: dict[str, int], alignment: Alignment
+    ) -> None:
         """The checkpoint counts from its manifest on."""
         manifests = driver.manifests
         if manifests is None or not self.is_newest(driver):
             return
         number = manifests.next_number()
         record = CheckpointRecord(
-            number=number, job="job", job_id=JOB_ID, at="", queries=tuple(snapshots), in_flight=ends
+            number=number,
+            job="job",
+            job_id=JOB_ID,
+            at="",
+            queries=tuple(snapshots),
+            in_flight=ends,
+            alignment=alignment.value,
         )
         if manifests.put(record):
             manifests.remove_older()
@@ -226,14 +260,29 @@ class World:
         begin = in_flight(json.loads(position), barrier)
         at = self.channel(channel)
         shares = at.shares(begin, {part: barrier[part] for part in begin}, 1, "")
-        return self.around({}, lambda: False).rows_of(at, [row for share in shares for row in share])
+        return self.around({}, self.record, ALL_LIVE, lambda: False).rows_of(
+            at, [row for share in shares for row in share]
+        )
 
     def _comes_to_rest(self) -> Iterator[str]:
-        """Nothing strikes any more. A checkpoint completes under load, another one is aborted, and all rows flow on."""
+        """Nothing strikes any more. A checkpoint completes under load, another one is aborted, and all rows flow on.
+        Then, sometimes, the job goes back to a checkpoint once more, and flows on from there.
+        """
         self.is_healed = True
+        while self._drivers[-1].is_restoring:
+            self.turns.give()
         for older in self._drivers:
             older.is_dead = True
         self._begin()
+        yield from self._rests()
+        if self.rng.random() < _GOES_BACK and self._go_back():
+            yield from self._rests()
+        self._check_retained()
+        channels = {channel for node in self.nodes for channel in node.writes}
+        names = [MemoryStorage(self.memory, f"{JOB.path}/{CHANNELS}/{each}/").list(EPOCHS) for each in channels]
+        self.figures["rows were removed"] += any(each and min(map(int, each)) for each in names)
+
+    def _rests(self) -> Iterator[str]:
         for _ in range(_TURNS_AT_REST):
             if self._drivers[-1].is_quiet or not self.turns.give():
                 break
@@ -247,10 +296,6 @@ class World:
         left = self._left()
         if left:
             yield f"rows are held: {left}"
-        self._check_retained()
-        channels = {channel for node in self.nodes for channel in node.writes}
-        names = [MemoryStorage(self.memory, f"{JOB.path}/{CHANNELS}/{each}/").list(EPOCHS) for each in channels]
-        self.figures["rows were removed"] += any(each and min(map(int, each)) for each in names)
 
     def _feed_all(self) -> None:
         if self.rng.random() < 0.05:
@@ -259,7 +304,9 @@ class World:
 
     def _left(self) -> str:
         """What the done epochs of the queries have not read yet, by the values of the rows."""
-        states = {node.uid: self._state(node.uid, self._finished(node.uid)) for node in self.nodes}
+        states = {
+            node.uid: self._state(node.uid, self.record.generation, self._finished(node.uid)) for node in self.nodes
+        }
         for node in self.nodes:
             for place, source in enumerate(node.sources):
                 count = sum(len(epoch[place]) for epoch in states[node.uid])
@@ -268,16 +315,17 @@ class World:
         return "; ".join(wrong(self.nodes, states))
 
     def _finished(self, uid: str) -> int:
-        return max(entry_numbers(self._ledger(uid).list(DONE)), default=-1)
+        generation = self.record.generation
+        return max(entry_numbers(self._ledger(uid, generation).list(DONE)), default=self._begins[uid, generation][0])
 
-    def _state(self, uid: str, through: int) -> State:
-        ledger = self._ledger(uid)
-        found = [ledger.read(entry(DONE, epoch)) for epoch in range(through + 1)]
-        runs = [decode(Done, data, uid).run for data in found if data is not None]
-        return [self._consumed[uid, epoch, run] for epoch, run in enumerate(runs)]
+    def _state(self, uid: str, generation: int, through: int) -> State:
+        ledger, (before, state) = self._ledger(uid, generation), self._begins[uid, generation]
+        found = [(epoch, ledger.read(entry(DONE, epoch))) for epoch in range(before + 1, through + 1)]
+        runs = [(epoch, decode(Done, data, uid).run) for epoch, data in found if data is not None]
+        return [*state, *(self._consumed[uid, generation, epoch, run] for epoch, run in runs)]
 
-    def _ledger(self, uid: str) -> MemoryStorage:
-        return MemoryStorage(self.memory, f"{folder_of(uid).path}/")
+    def _ledger(self, uid: str, generation: int) -> MemoryStorage:
+        return MemoryStorage(self.memory, f"{folder_of(uid, generation).path}/")
 
 
 def _lingering(turns: Turns, bounded: Callable[..., ChannelPosition]) -> Callable[..., ChannelPosition]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -150,18 +151,25 @@ def shared_by_tasks(wanted: Sequence[OffsetRange], cores: int) -> list[tuple[Off
     """The ranges that each task of an epoch reads, one after another; the rows are shared as evenly as whole ranges
     allow.
 
-    There is a task for each range while there are no more ranges than `cores`, so that a slow function in the query
-    still runs on all of them. Beyond that each task has 1,000 rows or more, and a core at most four tasks.
+    There is a task for each partition while there are no more of them than `cores`, so that a slow function in the
+    query still runs on all of them. Beyond that each task has 1,000 rows or more, and a core at most four tasks. The
+    ranges of one partition are in one task, in their order.
     """
-    rows = sum(each.end - each.start for each in wanted)
-    most = max(cores, min(rows // ROWS_OF_A_TASK, TASKS_PER_CORE * cores))
-    tasks: list[list[OffsetRange]] = [[] for _ in range(min(most, len(wanted)))]
+    partitions = defaultdict[Partition, list[OffsetRange]](list)
+    for each in wanted:
+        partitions[each.topic, each.partition].append(each)
+    most = max(cores, min(_rows(wanted) // ROWS_OF_A_TASK, TASKS_PER_CORE * cores))
+    tasks: list[list[OffsetRange]] = [[] for _ in range(min(most, len(partitions)))]
     heap = [(0, number) for number in range(len(tasks))]
-    for each in sorted(wanted, key=lambda each: each.start - each.end):  # the largest first
+    for found in sorted(partitions.values(), key=_rows, reverse=True):
         held, number = heappop(heap)
-        tasks[number].append(each)
-        heappush(heap, (held + each.end - each.start, number))
-    return [tuple(sorted(task, key=lambda each: (each.topic, each.partition))) for task in tasks]
+        tasks[number] += found
+        heappush(heap, (held + _rows(found), number))
+    return [tuple(sorted(task, key=lambda each: (each.topic, each.partition, each.start))) for task in tasks]
+
+
+def _rows(wanted: Sequence[OffsetRange]) -> int:
+    return sum(each.end - each.start for each in wanted)
 
 
 def rows_between(start: Offsets, end: Offsets) -> int:

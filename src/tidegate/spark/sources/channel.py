@@ -133,7 +133,8 @@ class ChannelMonitor:
         if passed and log.is_worth_a_trim(least(passed)):
             try:
                 held = done.held  # before the manifests: a checkpoint holds its rows until it has its manifest
-                log.trim(least([*passed, *held, *self._retained()]))  # at once: the least of leasts would lack parts
+                needed = [*passed, *held, *self._retained()]
+                done.trim(lambda held: log.trim(least([*needed, *held])))  # the least of leasts would lack parts
             except TidegateError as error:
                 _LOG.warning("channel %s: no rows were removed (%s)", self._reader, error)
 

@@ -24,7 +24,7 @@ from tidegate.channels.channel import Channel, RowsBetween
 from tidegate.channels.measuring import PartsTaken
 from tidegate.checkpoints.done_epoch import done_epoch, finished_through
 from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule, Barriers, GraphQuery
-from tidegate.core.channel_parts import ChannelPosition, LiveParts, position_in
+from tidegate.core.channel_parts import ChannelPosition, LiveParts, part_of, position_in
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
 from tidegate.core.records import DoneEpoch, FinishedThrough, TakenPart
@@ -372,7 +372,8 @@ class Participant:
         does the newest record of each channel that the query writes: the cut is compared with it.
         """
         for channel in self._joined.writes:
-            channel.passed.hold({part: at - 1 for part, at in channel.log.ends.items()})
+            ends = channel.log.ends or {part_of(channel.uid, self._joined.query.generation): 0}
+            channel.passed.hold({part: at - 1 for part, at in ends.items()})
         for uid, places in positions.items():
             for position in places:
                 self._joined.reads[uid].passed.hold(position)

@@ -210,7 +210,8 @@ class ChannelLog:
         oldest = min(map(generation_of, before), default=-1)
 
         def is_needed(record: ChannelEpoch) -> bool:
-            return any(end > before.get(part, 0) for part, end in record.ends.items() if generation_of(part) >= oldest)
+            parts = (part for part in {*record.ends, *before} if generation_of(part) >= oldest)
+            return any(record.ends.get(part, 0) > before.get(part, 0) for part in parts)
 
         records = self._records[: -self._kept_at_least]
         return next((number for number, each in enumerate(records) if is_needed(each)), len(records))

@@ -196,7 +196,7 @@ PLANTED_GRAPH_BUGS: Final = (
     PlantedGraphBug(
         "a checkpoint holds the records that its cut is compared with",
         _COORDINATOR,
-        "            channel.passed.hold({part: at - 1 for part, at in channel.log.ends.items()})\n",
+        "            channel.passed.hold({part: at - 1 for part, at in ends.items()})\n",
         "            pass\n",
     ),
     PlantedGraphBug(

@@ -5,16 +5,13 @@ Secrets are read when a client opens, and never shown.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from tidegate.core.errors import Code, TidegateError
-from tidegate.core.redaction import SECRETS, is_secret
+from tidegate.option_values import hide_secrets_of, resolved
 
 
 @dataclass(frozen=True)
@@ -26,10 +23,7 @@ class Clients:
     """
 
     def __post_init__(self) -> None:
-        # An error may quote what is written in the program before any client was opened with it.
-        for name, value in self.options.items():
-            if is_secret(name) and not _is_kept_elsewhere(value):
-                SECRETS.add(value)
+        hide_secrets_of(self.options)
 
     servers: str
     options: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -39,7 +33,7 @@ class Clients:
 
         Raises OPTION_UNREADABLE if an environment variable or a file does not exist.
         """
-        given = {name: _resolved(name, value) for name, value in self.options.items()}
+        given = {name: resolved(name, value) for name, value in self.options.items()}
         own = {name.replace("_", "."): value for name, value in extra.items()}
         return {**_DEFAULTS, "bootstrap.servers": self.servers, **given, **own}
 
@@ -80,44 +74,3 @@ _DEFAULTS: Mapping[str, Any] = {
 def as_text(value: str | int | float | bool) -> str:
     """The value of an option as text in librdkafka's form."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _resolved(name: str, value: str) -> str:
-    kind, _, rest = value.partition(":")
-    if not _is_kept_elsewhere(value):
-        return value
-    read = _PLACES[kind](name, rest)
-    SECRETS.add(read)
-    return read
-
-
-def _is_kept_elsewhere(value: str) -> bool:
-    kind, colon, _ = value.partition(":")
-    return bool(colon) and kind in _PLACES
-
-
-def _from_environment(name: str, variable: str) -> str:
-    value = os.environ.get(variable)
-    if value is None:
-        raise _unreadable(name, f"environment variable {variable}", "it is not set")
-    return value
-
-
-def _from_file(name: str, path: str) -> str:
-    try:
-        return Path(path).read_text("utf-8").rstrip("\r\n")
-    except OSError as error:
-        raise _unreadable(name, f"file {path}", error.strerror or type(error).__name__) from None
-
-
-_PLACES: Mapping[str, Callable[[str, str], str]] = {"env": _from_environment, "file": _from_file}
-
-
-def _unreadable(name: str, place: str, found: str) -> TidegateError:
-    return TidegateError(
-        Code.OPTION_UNREADABLE,
-        expected=f"the value of {name} in {place}",
-        found=found,
-        where=f"options={{{name!r}: ...}}, read by process {os.getpid()}",
-        next_step="set it for the driver and for every worker (it is read where a client is opened), then start again",
-    )

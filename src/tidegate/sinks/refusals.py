@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import Attempt
 
 
 def not_one_of(option: str, words: Iterable[str], given: str, uid: str, *, instead: str = "") -> TidegateError:
@@ -46,4 +47,63 @@ def same_but_for_case(found: str, where: str) -> TidegateError:
         found=found,
         where=where,
         next_step="rename them in select=[...]",
+    )
+
+
+# --- of tables in a database -------------------------------------------------------------------------------
+
+
+def complete_without_key(where: str) -> TidegateError:
+    """Output mode complete gives all rows in each epoch."""
+    return TidegateError(
+        Code.OUTPUT_MODE,
+        expected="mode append or update, or a key",
+        found="mode complete without key: every epoch would append all rows again",
+        where=where,
+        next_step='give key=[...], or use mode="update"',
+    )
+
+
+def key_not_in_rows(name: str, names: Sequence[str], where: str) -> TidegateError:
+    return TidegateError(
+        Code.KEY_COLUMN,
+        expected=f"key column {name!r} among the rows' columns",
+        found=f"columns {list(names)}",
+        where=where,
+        next_step="name a column of the rows, or add it in select=[...]",
+    )
+
+
+def key_without_index(key: Sequence[str], where: str, beside: str = "") -> TidegateError:
+    """`beside`: what else the index has to be."""
+    return TidegateError(
+        Code.KEY_COLUMN,
+        expected=f"a PRIMARY KEY or UNIQUE index over exactly {list(key)}{beside}",
+        found="none",
+        where=where,
+        next_step="CREATE UNIQUE INDEX over the key columns, or let the sink create the table",
+    )
+
+
+def would_change_values(name: str, wanted: str, kind: object, declared: str, where: str) -> TidegateError:
+    """A column of an existing table has a type that does not keep the values. `kind`: of the rows."""
+    return TidegateError(
+        Code.SCHEMA_MISMATCH,
+        expected=f"column {name!r} of type {wanted} for {kind}",
+        found=f"{declared}, which would change the values",
+        where=where,
+        next_step="cast it in select=[...], or change the table",
+    )
+
+
+def row_conflict(attempt: Attempt, table: str, found: str, remedy: str) -> TidegateError:
+    """A table refuses a row of a decided epoch. `remedy`: what to correct."""
+    sink, epoch = attempt.sink, attempt.epoch
+    return TidegateError(
+        Code.ROW_CONFLICT,
+        expected=f"rows that table {table!r} takes",
+        found=found,
+        where=f"sink {sink.sink!r}, query {sink.job}/{sink.query}, epoch {epoch}",
+        next_step=f"the epoch is decided and waits; none of its rows is in the table yet. {remedy}; then start again",
+        details={"sink": sink.sink, "epoch": epoch},
     )

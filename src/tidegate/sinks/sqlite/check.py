@@ -10,7 +10,14 @@ from contextlib import closing
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.refusals import not_on_a_cluster, same_but_for_case
+from tidegate.sinks.refusals import (
+    complete_without_key,
+    key_not_in_rows,
+    key_without_index,
+    not_on_a_cluster,
+    same_but_for_case,
+    would_change_values,
+)
 from tidegate.sinks.sqlite.conflicts import unfit_policy
 from tidegate.sinks.sqlite.declared import DeclaredSQLiteSink
 from tidegate.sinks.sqlite.ledger import LEDGER
@@ -59,24 +66,14 @@ class _SQLiteCheck:
 
     def settings(self) -> Iterator[TidegateError]:
         if self._plan.mode == "complete" and not self._key:
-            yield self._violation(
-                Code.OUTPUT_MODE,
-                "mode append or update, or a key",
-                "mode complete without key: every epoch would append all rows again",
-                'give key=[...], or use mode="update"',
-            )
+            yield complete_without_key(self._where)
         if not self._table or self._table.lower().startswith("sqlite_") or self._table.lower() == LEDGER:
             yield self._violation(
                 Code.SINK_UNUSABLE, "a table name of your own", repr(self._table), "give another `table`"
             )
         for name in self._key:
             if name not in self._plan.schema.names:
-                yield self._violation(
-                    Code.KEY_COLUMN,
-                    f"key column {name!r} among the rows' columns",
-                    f"columns {self._plan.schema.names}",
-                    "name a column of the rows, or add it in select=[...]",
-                )
+                yield key_not_in_rows(name, self._plan.schema.names, self._where)
 
     def rows(self) -> Iterator[TidegateError]:
         yield from violations(self._plan.schema, Target.SQLITE, self._where)
@@ -115,12 +112,7 @@ class _SQLiteCheck:
         }
         yield from self._columns({name: declared for name, (declared, _) in columns.items()})
         if self._key and not self._unique(target, {name for name, (_, primary) in columns.items() if primary}):
-            yield self._violation(
-                Code.KEY_COLUMN,
-                f"a PRIMARY KEY or UNIQUE index over exactly {list(self._key)}",
-                "none",
-                "CREATE UNIQUE INDEX over the key columns, or let the sink create the table",
-            )
+            yield key_without_index(self._key, self._where)
 
     def _columns(self, declared: dict[str, str]) -> Iterator[TidegateError]:
         kinds = {field.name.lower(): field.type for field in fields_of(self._plan.schema)}
@@ -135,12 +127,7 @@ class _SQLiteCheck:
         for name in sorted(kinds.keys() & declared.keys()):
             wanted = affinity_of(kinds[name])
             if wanted is not None and column_affinity(declared[name]) not in _HOLDS[wanted]:
-                yield self._violation(
-                    Code.SCHEMA_MISMATCH,
-                    f"column {name!r} of type {wanted} for {kinds[name]}",
-                    f"{declared[name]}, which would change the values",
-                    "cast it in select=[...], or change the table",
-                )
+                yield would_change_values(name, wanted, kinds[name], declared[name], self._where)
 
     def _unique(self, target: sqlite3.Connection, primary: set[str]) -> bool:
         wanted = {name.lower() for name in self._key}

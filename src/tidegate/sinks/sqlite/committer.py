@@ -12,11 +12,11 @@ from pathlib import Path
 
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome
 from tidegate.sinks.base import answer_all
+from tidegate.sinks.sql_names import list_of, quoted
 from tidegate.sinks.sqlite.conflicts import Inserts
 from tidegate.sinks.sqlite.declared import DeclaredSQLiteSink
 from tidegate.sinks.sqlite.disk import connected, make_durable, transaction
 from tidegate.sinks.sqlite.ledger import entry_of, newest_of, record
-from tidegate.sinks.sqlite.names import list_of, quoted
 from tidegate.sinks.sqlite.stage import attached, names_in
 from tidegate.sinks.staging import Seal, StagedFiles
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one

@@ -18,8 +18,8 @@ from tidegate.core.records import Attempt
 from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import DETAIL_AT_MOST, shortened
 from tidegate.sinks.dead_letters import COLUMNS
-from tidegate.sinks.refusals import unfit_for_dead_letters
-from tidegate.sinks.sqlite.names import list_of, quoted
+from tidegate.sinks.refusals import row_conflict, unfit_for_dead_letters
+from tidegate.sinks.sql_names import list_of, quoted
 from tidegate.sinks.sqlite.stage import names_in, positions
 
 
@@ -121,16 +121,9 @@ class Inserts:
         return msgspec.json.encode({name: _in_json(value) for name, value in values if value is not None}).decode()
 
     def _conflict(self, reason: str, row: str) -> TidegateError:
-        sink, epoch = self._attempt.sink, self._attempt.epoch
-        return TidegateError(
-            Code.ROW_CONFLICT,
-            expected=f"rows that table {self._table!r} takes",
-            found=f"{reason}, by the row {shortened(SECRETS.hide(row), DETAIL_AT_MOST)}",
-            where=f"sink {sink.sink!r}, query {sink.job}/{sink.query}, epoch {epoch}",
-            next_step="the epoch is decided and waits; none of its rows is in the table yet. Correct the table, or set"
-            ' on_conflict="ignore" or on_conflict="dead-letter"; then start again',
-            details={"sink": sink.sink, "epoch": epoch},
-        )
+        found = f"{reason}, by the row {shortened(SECRETS.hide(row), DETAIL_AT_MOST)}"
+        remedy = 'Correct the table, or set on_conflict="ignore" or on_conflict="dead-letter"'
+        return row_conflict(self._attempt, self._table, found, remedy)
 
 
 def _in_json(value: object) -> object:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tidegate.core.telling import shortened
 from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.sqlite.names import list_of, quoted
+from tidegate.sinks.sql_names import list_of, quoted
 
 _FOUND_AT_MOST = 200
 

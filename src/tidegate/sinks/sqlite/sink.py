@@ -29,6 +29,7 @@ from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
 from tidegate.sinks.row_values import InvalidText, NaN, option_of
 from tidegate.sinks.rows import RowRefused
+from tidegate.sinks.sql_names import list_of, quoted
 from tidegate.sinks.sqlite.check import violations_of
 from tidegate.sinks.sqlite.committer import SQLiteCommitter
 from tidegate.sinks.sqlite.conflicts import OnConflict
@@ -36,7 +37,6 @@ from tidegate.sinks.sqlite.constraints import constraints_of
 from tidegate.sinks.sqlite.described import SQLiteTarget, probed, target_of
 from tidegate.sinks.sqlite.disk import connected, reached, transaction
 from tidegate.sinks.sqlite.ledger import CREATE_LEDGER, newest_of, remove
-from tidegate.sinks.sqlite.names import list_of, quoted
 from tidegate.sinks.sqlite.transaction import SQLiteTransaction
 from tidegate.sinks.sqlite.values import SQLiteRules, affinity_of
 from tidegate.sinks.staging import StagedFiles

@@ -8,6 +8,7 @@ from tests.support.jvm import quick_jvms
 from tests.support.kafka_broker import broker
 from tests.support.machines import machines
 from tests.support.other_s3 import moto, moto_server, versitygw, versitygw_server
+from tests.support.postgres import postgres
 from tests.support.s3 import s3, s3_server
 from tests.support.standalone import standalone
 from tests.support.yarn import yarn
@@ -21,6 +22,7 @@ __all__ = [
     "machines",
     "moto",
     "moto_server",
+    "postgres",
     "s3",
     "s3_server",
     "standalone",

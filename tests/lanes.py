@@ -27,7 +27,7 @@ LANES: tuple[tuple[str, ...], ...] = (
     ("crash", "jobs", "unit"),
     ("clusters", "formats", "kafka", "outside", "simulation", "surprises"),
     ("house", "integration/test_[a-l]*.py", "storages"),
-    ("contract", "integration/test_[m-z]*.py"),
+    ("contract", "integration/test_[m-z]*.py", "postgres"),
 )
 """Folders and files of `tests/` by lane, as patterns, so that all lanes take about as long."""
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.base import TwoPhaseSink
     from tidegate.sinks.files.sink import FileSink
     from tidegate.sinks.kafka.sink import KafkaSink
+    from tidegate.sinks.postgres.sink import PostgresSink
     from tidegate.sinks.printing import PrintSink
     from tidegate.sinks.rows import RowRefused
     from tidegate.sinks.sqlite.sink import SQLiteSink
@@ -45,6 +46,7 @@ __all__ = [
     "KafkaChannel",
     "KafkaSink",
     "KafkaSource",
+    "PostgresSink",
     "PrintSink",
     "RateSource",
     "Restore",
@@ -78,6 +80,7 @@ _HOMES = {
     "KafkaChannel": "tidegate.channels.kafka",
     "KafkaSink": "tidegate.sinks.kafka.sink",
     "KafkaSource": "tidegate.spark.sources.kafka",
+    "PostgresSink": "tidegate.sinks.postgres.sink",
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources.spark_source",
     "Restore": "tidegate.savepoints.restoring",

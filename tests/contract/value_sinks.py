@@ -182,7 +182,8 @@ def _float(kind: pa.DataType, value: float) -> float:
 # --- the sinks ---------------------------------------------------------------------------------------------
 
 
-def _commit(sink: TwoPhaseSink, batch: pa.RecordBatch) -> None:
+def committed_rows(sink: TwoPhaseSink, batch: pa.RecordBatch) -> None:
+    """Write a batch as one epoch, and commit it."""
     plan = SinkPlan(identity=IDENTITY, schema=batch.schema, mode="append", local_master=True, read_journal=lambda _: ())
     sink.open(plan)
     transaction = sink.begin(attempt_of())
@@ -193,7 +194,7 @@ def _commit(sink: TwoPhaseSink, batch: pa.RecordBatch) -> None:
 
 
 def _sqlite(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) -> Found:
-    _commit(sink, batch)
+    committed_rows(sink, batch)
     with closing(sqlite3.connect(folder / "t.db")) as reader:
         cursor = reader.execute("SELECT * FROM t ORDER BY id")
         names = [each[0] for each in cursor.description]
@@ -218,7 +219,7 @@ def _in_sqlite(kind: pa.DataType, value: Any, replace: bool) -> Any:
 
 
 def _json(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) -> Found:
-    _commit(sink, batch)
+    committed_rows(sink, batch)
     (file,) = (folder / "out").glob("*.json")
     return _of_objects(kinds, [parsed(line) for line in file.read_bytes().decode().split("\n")[:-1]])
 
@@ -243,14 +244,14 @@ def of_bytes(kind: pa.DataType, value: bytes | None) -> Any:
 
 
 def _parquet(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) -> Found:
-    _commit(sink, batch)
+    committed_rows(sink, batch)
     (file,) = (folder / "out").glob("*.parquet")
     table = pq.ParquetFile(file).read()
     return {name: neutral(kind, table.column(name).combine_chunks()) for name, kind in kinds.items()}
 
 
 def _csv(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) -> Found:
-    _commit(sink, batch)
+    committed_rows(sink, batch)
     (file,) = (folder / "out").glob("*.csv")
     convert = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(kinds, pa.string()),
@@ -264,7 +265,7 @@ def _csv(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) 
 
 
 def _text(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) -> Found:
-    _commit(sink, batch)
+    committed_rows(sink, batch)
     (file,) = (folder / "out").glob("*.txt")
     return dict.fromkeys(kinds, file.read_bytes().decode().split("\n")[:-1])
 
@@ -276,7 +277,7 @@ def _in_text(kind: pa.DataType, value: Any, replace: bool) -> Any:
 
 
 def _folders(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) -> Found:
-    _commit(sink, batch)
+    committed_rows(sink, batch)
     ((name, kind),) = kinds.items()
     found: dict[Any, Any] = {}
     for file in (folder / "out").glob("v=*/*.parquet"):

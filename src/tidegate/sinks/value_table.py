@@ -51,6 +51,7 @@ class Target(Enum):
     """The places of a value. JSON: a JSON file, a message of `format="json"`, and the console."""
 
     SQLITE = "SQLite"
+    POSTGRES = "PostgreSQL"
     JSON = "JSON"
     JSON_KEY = "key of a map in JSON"
     PARQUET = "Parquet"
@@ -94,9 +95,17 @@ _NOWHERE: Mapping[SparkType, RefusedType] = {
 
 
 def _cells(
-    sqlite: Cell, json: Cell, json_key: Cell, parquet: Cell, csv: Cell, text: Cell, bytes_: Cell, folder: Cell
+    sqlite: Cell,
+    postgres: Cell,
+    json: Cell,
+    json_key: Cell,
+    parquet: Cell,
+    csv: Cell,
+    text: Cell,
+    bytes_: Cell,
+    folder: Cell,
 ) -> Mapping[Target, Cell]:
-    return dict(zip(Target, (sqlite, json, json_key, parquet, csv, text, bytes_, folder), strict=True))
+    return dict(zip(Target, (sqlite, postgres, json, json_key, parquet, csv, text, bytes_, folder), strict=True))
 
 
 _SAME = "the same type"
@@ -104,24 +113,34 @@ _DAY, _TIME = "2026-01-31", "23:59:59.000001"
 _LOCAL = f"{_DAY}T{_TIME}"
 _UTC = f"{_LOCAL}Z"
 _REST: Mapping[SparkType, Mapping[Target, Cell]] = {
-    SparkType.BOOLEAN: _cells("INTEGER 0, 1", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true"),
-    SparkType.INTEGER: _cells("INTEGER", "-5", '"-5"', _SAME, "-5", _TO_STRING, "-5", "-5"),
-    SparkType.FLOAT: _cells("REAL", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
-    SparkType.DOUBLE: _cells("REAL", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
-    SparkType.DECIMAL: _cells("TEXT 1.50", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING),
-    SparkType.STRING: _cells("TEXT", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "itself"),
-    SparkType.BINARY: _cells("BLOB", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", _BASE64),
-    SparkType.DATE: _cells(f"TEXT {_DAY}", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY),
-    SparkType.TIMESTAMP: _cells(f"TEXT {_UTC}", f'"{_UTC}"', f'"{_UTC}"', _SAME, _UTC, _TO_STRING, _UTC, _TO_STRING),
+    SparkType.BOOLEAN: _cells("INTEGER 0, 1", "boolean", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true"),
+    SparkType.INTEGER: _cells(
+        "INTEGER", "smallint, integer, bigint", "-5", '"-5"', _SAME, "-5", _TO_STRING, "-5", "-5"
+    ),
+    SparkType.FLOAT: _cells("REAL", "real", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
+    SparkType.DOUBLE: _cells(
+        "REAL", "double precision", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING
+    ),
+    SparkType.DECIMAL: _cells(
+        "TEXT 1.50", "numeric(p, s)", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING
+    ),
+    SparkType.STRING: _cells("TEXT", "text", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "itself"),
+    SparkType.BINARY: _cells("BLOB", "bytea", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", _BASE64),
+    SparkType.DATE: _cells(f"TEXT {_DAY}", "date", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY),
+    SparkType.TIMESTAMP: _cells(
+        f"TEXT {_UTC}", "timestamp with time zone", f'"{_UTC}"', f'"{_UTC}"', _SAME, _UTC, _TO_STRING, _UTC, _TO_STRING
+    ),
     SparkType.TIMESTAMP_NTZ: _cells(
-        f"TEXT {_LOCAL}", f'"{_LOCAL}"', f'"{_LOCAL}"', _SAME, _LOCAL, _TO_STRING, _LOCAL, _TO_STRING
+        f"TEXT {_LOCAL}", "timestamp", f'"{_LOCAL}"', f'"{_LOCAL}"', _SAME, _LOCAL, _TO_STRING, _LOCAL, _TO_STRING
     ),
     SparkType.TIME: _cells(
-        f"TEXT {_TIME}", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TO_STRING
+        f"TEXT {_TIME}", "time", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TO_STRING
     ),
-    SparkType.ARRAY: _cells(_TO_JSON, "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
-    SparkType.STRUCT: _cells(_TO_JSON, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
-    SparkType.MAP: _cells(_TO_JSON, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+    SparkType.ARRAY: _cells(
+        _TO_JSON, "array; jsonb if nested", "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
+    ),
+    SparkType.STRUCT: _cells(_TO_JSON, "jsonb", "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+    SparkType.MAP: _cells(_TO_JSON, "jsonb", "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
 }
 
 TABLE: Mapping[SparkType, Mapping[Target, Cell]] = {
@@ -175,9 +194,10 @@ def _refused(kind: pa.DataType, path: str, target: Target) -> Iterator[tuple[str
     if isinstance(cell, RefusedType):
         yield path, str(kind), cell.instead
         return
+    of_values = _inner_target(kind, target)
     for inner, name in _inside(kind, path):
         is_key = pa.types.is_map(kind) and name == f"{path}.key"
-        yield from _refused(inner, name, _KEYS_IN.get(target, target) if is_key else target)
+        yield from _refused(inner, name, _KEYS_IN.get(of_values, of_values) if is_key else of_values)
 
 
 def _inside(kind: pa.DataType, path: str) -> list[tuple[pa.DataType, str]]:
@@ -194,6 +214,12 @@ def _names(kind: pa.DataType, path: str) -> Iterator[tuple[str, list[str]]]:
         yield path, [field.name for field in fields_in(kind)]
     for inner, name in _inside(kind, path):
         yield from _names(inner, name)
+
+
+def _inner_target(kind: pa.DataType, target: Target) -> Target:
+    """The place of the values inside a nested type. In PostgreSQL it is jsonb, but for an array of plain values."""
+    is_plain = is_list(kind) and not pa.types.is_nested(element_of(kind))
+    return Target.JSON if target is Target.POSTGRES and pa.types.is_nested(kind) and not is_plain else target
 
 
 _KEYS_IN = {Target.JSON: Target.JSON_KEY}

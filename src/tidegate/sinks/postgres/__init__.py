@@ -1,0 +1,5 @@
+"""The sink of PostgreSQL tables, exactly once by a staging table for each task and one transaction for each epoch."""
+
+from tidegate.extras import Extra, require
+
+require(Extra.POSTGRES)

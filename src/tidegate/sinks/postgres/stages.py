@@ -1,0 +1,117 @@
+"""The staging tables: one for each attempt that wrote a row, in the schema of the target.
+
+    _tidegate_stage_<owner>_g<generation>_e<epoch>_<token>
+
+A stage is created, filled and committed by one transaction of its task, so it is there with all rows or not at all. It
+is logged as any table, so it is the journal of its epoch. It is dropped after the epoch is finished, never by the
+commit: a backup (pg_dump) locks all tables that it finds, and a commit must not wait for its end.
+
+The stage has the types, the NOT NULL and the CHECK of the target's columns. So the server tests each row in the task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from tidegate.core.records import Attempt, SinkIdentity
+from tidegate.sinks.postgres.server import Session, run, transaction
+from tidegate.sinks.postgres.shape import StageShape
+from tidegate.sinks.sql_names import quoted
+
+STAGE = "_tidegate_stage_"
+
+_LOG = logging.getLogger("tidegate")
+_NAME = re.compile(rf"{STAGE}([0-9a-f]{{16}})_g(\d+)_e(\d+)_([0-9a-f]{{12}})")
+
+
+@dataclass(frozen=True, slots=True)
+class StageName:
+    """What the name of a stage tells."""
+
+    owner: str
+    generation: int
+    epoch: int
+    token: str
+
+    @classmethod
+    def new(cls, attempt: Attempt) -> StageName:
+        """A new name each time: an attempt that is begun again never meets what it left before."""
+        return cls(owner_of(attempt.sink), attempt.sink.generation, attempt.epoch, secrets.token_hex(6))
+
+    @classmethod
+    def parsed(cls, name: str) -> StageName | None:
+        found = _NAME.fullmatch(name)
+        return None if found is None else cls(found[1], int(found[2]), int(found[3]), found[4])
+
+    def __str__(self) -> str:
+        return f"{STAGE}{self.owner}_g{self.generation}_e{self.epoch}_{self.token}"
+
+
+def owner_of(identity: SinkIdentity) -> str:
+    """The part of a name that stands for job id, query and sink. A name of a table has only 63 bytes."""
+    whole = json.dumps([identity.job_id, identity.query, identity.sink])
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def create_stage(connection: Session, stage: str, shape: StageShape, attempt: Attempt) -> None:
+    """Create the stage of an attempt inside the open transaction. `stage`: its name in SQL."""
+    # Read once and dropped: a vacuum would only hold it up.
+    run(connection, f"CREATE TABLE {stage} ({shape.declared()}) WITH (autovacuum_enabled = false)")
+    comment = sql.Literal(f"tidegate, rows that wait for their commit: {_told(attempt)}").as_string(connection)
+    run(connection, f"COMMENT ON TABLE {stage} IS {comment}")
+
+
+def _told(attempt: Attempt) -> str:
+    sink = attempt.sink
+    return (
+        f"job {sink.job} ({sink.job_id}), query {sink.query}, sink {sink.sink}, epoch {attempt.epoch}, {attempt.name}"
+    )
+
+
+# --- what is there ------------------------------------------------------------------------------------------
+
+
+def present(connection: Session, schema: str, stages: Sequence[str]) -> set[str]:
+    """Those of `stages` that exist."""
+    rows = run(connection, f"{_TABLES} AND c.relname = ANY (%s)", (schema, list(stages)))
+    return {name for (name,) in rows}
+
+
+def drop_stages(connection: Session, schema: str, identity: SinkIdentity, chosen: Callable[[StageName], bool]) -> int:
+    """Drop the stages of a sink that are `chosen`. Returns their number.
+
+    One that is locked (by a backup) stays: the next call comes to it again.
+    """
+    like = f"{STAGE}{owner_of(identity)}_".replace("_", r"\_") + "%"
+    names = [name for (name,) in run(connection, f"{_TABLES} AND c.relname LIKE %s", (schema, like))]
+    dropped = 0
+    for name in names:
+        parsed = StageName.parsed(name)
+        if parsed is not None and parsed.owner == owner_of(identity) and chosen(parsed):
+            dropped += _drop(connection, f"{quoted(schema)}.{quoted(name)}")
+    return dropped
+
+
+_TABLES = """
+SELECT c.relname::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relkind = 'r'"""
+
+
+def _drop(connection: Session, stage: str) -> int:
+    try:
+        with transaction(connection):
+            run(connection, "SELECT pg_catalog.set_config('lock_timeout', '100ms', true)")
+            run(connection, f"DROP TABLE IF EXISTS {stage}")
+    except psycopg.errors.LockNotAvailable:
+        _LOG.info("staging table %s is locked by another transaction and stays for now", stage)
+        return 0
+    return 1

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidegate import operate as operate
     from tidegate.channels.kafka import KafkaChannel
+    from tidegate.channels.sink import EmbeddedChannel
     from tidegate.core import happenings
     from tidegate.core.errors import TidegateError
     from tidegate.savepoints.restoring import Restore
@@ -36,6 +37,7 @@ __version__: str
 __all__ = [
     "CSV",
     "JSON",
+    "EmbeddedChannel",
     "FileSink",
     "FileSource",
     "FunctionSink",
@@ -70,6 +72,7 @@ __all__ = [
 _HOMES = {
     "CSV": "tidegate.spark.sources.value_formats",
     "JSON": "tidegate.spark.sources.value_formats",
+    "EmbeddedChannel": "tidegate.channels.sink",
     "FileSink": "tidegate.sinks.files.sink",
     "FileSource": "tidegate.spark.sources.files",
     "FunctionSink": "tidegate.spark.function_sink",

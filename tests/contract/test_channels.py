@@ -7,11 +7,18 @@ import pytest
 from tests.support.channel_contract import ChannelContract
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
+from tidegate.core.records import ChannelKey
 from tidegate.storages.schemes import Folder
 
 
 class TestChannel(ChannelContract):
     pass
+
+
+class TestKeyedChannel(ChannelContract):
+    """The rows of every test go to several partitions, and some of these get rows of both tasks."""
+
+    key = ChannelKey(column="word", partitions=3)
 
 
 class TestChannelOnS3(ChannelContract):
@@ -29,3 +36,13 @@ class TestChannelOnHDFS(ChannelContract):
     @pytest.fixture(autouse=True)
     def _server(self, hdfs: HdfsServer) -> None:
         self.root = Folder.of(hdfs.uri)
+
+
+@pytest.mark.more
+class TestKeyedChannelOnS3(TestChannelOnS3):
+    key = TestKeyedChannel.key
+
+
+@pytest.mark.more
+class TestKeyedChannelOnHDFS(TestChannelOnHDFS):
+    key = TestKeyedChannel.key

@@ -37,6 +37,12 @@ def test_a_chain_of_two_queries_is_exact_when_its_driver_is_killed(tmp_path: Pat
     is_exact_after(tmp_path, str(tmp_path / "checkpoints"), point)
 
 
+@pytest.mark.timeout(400)
+def test_a_chain_with_a_keyed_channel_is_exact_when_its_driver_is_killed(tmp_path: Path) -> None:
+    """Each driver has another number of partitions: the last one publishes what was parted by that of the first one."""
+    is_exact_after(tmp_path, str(tmp_path / "checkpoints"), "commit.before", partitions=(3, 8, 1))
+
+
 @turn(0, of=2)
 @pytest.mark.timeout(400)
 def test_a_chain_with_its_channel_on_hdfs_is_exact_when_its_driver_is_killed(hdfs: HdfsServer, tmp_path: Path) -> None:
@@ -66,7 +72,7 @@ def test_rows_that_wait_in_a_channel_are_read_in_the_generation_that_continues_a
         ([], ""),
     ):
         with Driver(
-            PROGRAM, str(tmp_path), checkpoints, *arguments, log=tmp_path / "log", failpoints=failpoint
+            PROGRAM, str(tmp_path), checkpoints, "0", *arguments, log=tmp_path / "log", failpoints=failpoint
         ) as driver:
             assert driver.wait() == (0 if failpoint == "" else -signal.SIGKILL), driver.tail()
         write_input(tmp_path, range(2, FILES))
@@ -97,11 +103,14 @@ def test_the_drain_of_a_chain_goes_on_after_each_kill_and_leaves_nothing_in_the_
     assert (tens(tmp_path), minutes(tmp_path)) == ([("00:00:00", 2), ("00:00:20", 1)], [("00:00:00", 3)])
 
 
-def is_exact_after(folder: Path, checkpoints: str, point: str) -> None:
-    """The writer is killed in its second epoch, then the reader in its first one; then all is caught up."""
+def is_exact_after(folder: Path, checkpoints: str, point: str, partitions: tuple[int, int, int] = (0, 0, 0)) -> None:
+    """The writer is killed in its second epoch, then the reader in its first one; then all is caught up. `partitions`:
+    of the channel of each of these drivers; 0: it has no key.
+    """
     write_input(folder, range(FILES))
-    for failpoint in (f"{point}@1=crash", f"{point}@0=crash", ""):
-        with Driver(PROGRAM, str(folder), checkpoints, log=folder / "log", failpoints=failpoint) as driver:
+    first, second, last = partitions
+    for failpoint, number in ((f"{point}@1=crash", first), (f"{point}@0=crash", second), ("", last)):
+        with Driver(PROGRAM, str(folder), checkpoints, str(number), log=folder / "log", failpoints=failpoint) as driver:
             code = driver.wait()
     assert code == 0, driver.tail()
     is_exact(folder)

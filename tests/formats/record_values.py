@@ -9,6 +9,7 @@ from tidegate.core.records import (
     Attempt,
     ChannelBegin,
     ChannelEpoch,
+    ChannelKey,
     ChannelRows,
     CheckpointRecord,
     Closing,
@@ -193,6 +194,29 @@ RECORDS = (
         rewind="back-to-monday",
     ),
 )
+
+KEYED = ChannelEpoch(
+    number=42,
+    oldest=3,
+    job_id="0f1e2d3c",
+    query="counts",
+    generation=2,
+    epoch=45,
+    digest="cafe",
+    committables=("beef",),
+    rows=(
+        ChannelRows(
+            part="words.2.5",
+            begin=0,
+            journal=JournalRef(
+                name="45/r5-a1b2c3d4-t1-a88.00.p5.arrow", rows=7, size_bytes=512, checksum="sha256:f00d"
+            ),
+        ),
+    ),
+    ends={"words.2.0": 107, "words.2.5": 7},
+    key=ChannelKey(column="word", partitions=8),
+)
+"""An epoch of a keyed channel: it has a field more than those of other channels."""
 
 
 def write_missing() -> None:

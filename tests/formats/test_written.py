@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.formats.record_values import RECORDS
+from tests.formats.record_values import KEYED, RECORDS
 from tidegate.core.guarantees import Guarantee, Limit
 from tidegate.core.levels import Level
-from tidegate.core.records import KINDS, SavepointFormat, SinkIdentity, decode, encode
+from tidegate.core.records import KINDS, ChannelEpoch, SavepointFormat, SinkIdentity, decode, encode
 from tidegate.operate.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, read_beat, write_beat
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint, read_checkpoints
 from tidegate.operate.control import Answer, Desk, Kind, Outcome, Request
@@ -195,6 +195,11 @@ def test_a_record_is_written_as_ever(record: object) -> None:
     assert encode(decode(kind, expected, "")) == expected
 
 
+def test_an_epoch_of_a_keyed_channel_is_written_as_ever() -> None:
+    expected = (FOLDER / f"{_KEYED}.record").read_bytes()
+    assert (decode(ChannelEpoch, expected, ""), encode(KEYED)) == (KEYED, expected)
+
+
 def write() -> None:
     """Write every file as this release does."""
     FOLDER.mkdir(exist_ok=True)
@@ -203,6 +208,10 @@ def write() -> None:
             (FOLDER / f"{name}.json").write_bytes(bytes_of(name, Path(folder)))
     for record in RECORDS:
         (FOLDER / f"{KINDS[type(record)]}.record").write_bytes(encode(record))
+    (FOLDER / f"{_KEYED}.record").write_bytes(encode(KEYED))
+
+
+_KEYED = "channel-epoch-keyed"
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run
-from tidegate import FileSink, Job, SQLiteSink
+from tidegate import EmbeddedChannel, FileSink, Job, SQLiteSink
 from tidegate.channels.channel import Channel
 from tidegate.core.errors import Code
 
@@ -55,6 +57,57 @@ def test_two_channels_meet_in_one_query(place: Place) -> None:
     )
     run(job)
     assert place.table() == [(3, 1), (5, 1)]
+
+
+ACCOUNTS = [f"account-{number}" for number in range(12)]
+
+
+def keyed_chain(place: Place, partitions: int) -> Job:
+    """Two keyed channels one behind the other, without a shuffle between them."""
+    job = place.job("job")
+    orders, checked = (job.channel(uid, EmbeddedChannel("account", partitions)) for uid in ("orders", "checked"))
+    job.query("order", place.source(job, "lines", "account string, number long"), sinks=[orders])
+    rows = job.source("orders-in", orders).where("number >= 0")
+    job.query("check", rows, sinks=[checked])
+    read = job.source("checked-in", checked)
+    job.query("all", read, sinks=[FileSink("out", place.folder / "out", format="json")])
+    return job
+
+
+def numbers_of(place: Place, account: str) -> list[int]:
+    """The numbers of an account, as they came out. In an epoch one task has them all."""
+    found: list[int] = []
+    for epoch in sorted(place.files()):
+        tasks = sorted((place.folder / "out").glob(f"*-e{epoch:012d}-*.json"))
+        rows = [[json.loads(line) for line in task.read_text().splitlines()] for task in tasks]
+        numbers = [some for task in rows if (some := [row["number"] for row in task if row["account"] == account])]
+        assert len(numbers) <= 1
+        found += [number for some in numbers for number in some]
+    return found
+
+
+def test_rows_of_one_key_come_in_their_order_through_a_keyed_channel(place: Place) -> None:
+    """A bounded reader reads all epochs of its writer at once, with as many tasks as there are cores. Then the number
+    of partitions is changed.
+    """
+    rows = [{"account": ACCOUNTS[number * 7 % 12], "number": number} for number in range(240)]
+    for first in range(0, 120, 20):
+        place.write(*rows[first : first + 20])
+    run(keyed_chain(place, 8))
+    assert len(place.files()) == 1
+    assert len(list((place.folder / "out").glob("*.json"))) > 1
+    for first in range(120, 240, 20):
+        place.write(*rows[first : first + 20])
+    run(keyed_chain(place, 3))
+    for account in ACCOUNTS:
+        assert numbers_of(place, account) == [row["number"] for row in rows if row["account"] == account]
+
+
+def test_a_key_that_the_rows_do_not_have_is_refused_before_the_start(place: Place) -> None:
+    job = place.job("job")
+    words = job.channel("words", EmbeddedChannel("account"))
+    job.query("write", place.words(job, "lines"), sinks=[words])
+    assert error_of(lambda: run(job)).catalogue_entry is Code.KEY_COLUMN
 
 
 def test_a_fresh_generation_reads_no_row_of_the_older_one(place: Place) -> None:

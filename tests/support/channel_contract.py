@@ -10,7 +10,7 @@ import pytest
 from tidegate.channels.log import ChannelLog
 from tidegate.channels.reading import ChannelRowsOfTask
 from tidegate.channels.sink import ChannelSink
-from tidegate.core.records import Outcome
+from tidegate.core.records import ChannelKey, Outcome
 from tidegate.storages.schemes import Folder
 from tidegate.testing.contract import IDENTITY, Row, SinkContract, attempt_of, rows_from
 from tidegate.testing.contract_parts import SCHEMA
@@ -20,13 +20,14 @@ class ChannelContract(SinkContract):
     """Set `root` in a fixture, for a channel that is not on a disk."""
 
     root: Folder | None = None
+    key: ChannelKey | None = None
 
     @pytest.fixture(autouse=True)
     def _target(self) -> None:
         self.name = secrets.token_hex(6)
 
     def make_sink(self) -> ChannelSink:
-        return ChannelSink("numbers", self.channel)
+        return ChannelSink("numbers", self.channel, key=self.key)
 
     @property
     def channel(self) -> Folder:

@@ -32,7 +32,7 @@ def staged(folder: Folder, attempt: Attempt, rows: int = 2) -> StagedRows:
     reference = writer.close()
     assert reference is not None
     digest = committable_digest(attempt, reference.checksum)
-    return StagedRows(Committable(attempt=attempt, rows=rows, digest=digest), reference)
+    return StagedRows(Committable(attempt=attempt, rows=rows, digest=digest), {0: reference})
 
 
 def published(log: ChannelLog, folder: Folder, *epochs: int, generation: int = 1) -> None:
@@ -65,7 +65,7 @@ def test_rows_of_an_epoch_are_in_the_order_of_its_tasks(folder: Folder) -> None:
     tasks = [staged(folder, attempt_of(task=task)) for task in (2, 0, 1)]
     log.publish(tasks)
     assert [each.journal.name for each in log.between({}, log.ends, "")] == [
-        tasks[number].journal.name for number in (1, 2, 0)
+        tasks[number].journals[0].name for number in (1, 2, 0)
     ]
 
 
@@ -159,7 +159,7 @@ def test_batches_that_lie_across_a_range_are_cut(folder: Folder) -> None:
     reference = writer.close()
     assert reference is not None
     log = ChannelLog(folder)
-    log.publish([StagedRows(Committable(attempt=attempt, rows=9, digest="d"), reference)])
+    log.publish([StagedRows(Committable(attempt=attempt, rows=9, digest="d"), {0: reference})])
     assert ids(log, folder, {"channel.1.0": 2}, {"channel.1.0": 7}) == [2, 1000, 1001, 1002, 2000]
 
 

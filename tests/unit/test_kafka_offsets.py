@@ -570,6 +570,15 @@ def test_more_rows_get_more_tasks_but_no_core_more_than_four(rows: int, tasks: i
     assert len(shared_by_tasks(wanted, cores=4)) == tasks
 
 
+def test_ranges_of_one_partition_are_read_by_one_task_in_their_order():
+    """Two generations of a channel have written the partition: rows in flight, and rows behind them."""
+    wanted = [OffsetRange("a", number, first, first + 10 + first) for first in (0, 20) for number in range(3)]
+    for tasks in (shared_by_tasks(wanted, cores) for cores in (1, 2, 6)):
+        assert sorted((each for task in tasks for each in task), key=wanted.index) == wanted
+        for task in tasks:
+            assert [each.start for each in task] == [0, 20] * (len(task) // 2)
+
+
 @given(st.lists(st.integers(1, 50_000), min_size=1, max_size=40), st.integers(1, 8))
 def test_every_range_is_read_once_and_no_task_has_much_more_than_its_share(rows: list[int], cores: int):
     wanted = [OffsetRange("a", number, 0, each) for number, each in enumerate(rows)]

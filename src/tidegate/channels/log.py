@@ -8,8 +8,9 @@ one. Two drivers that publish at the same time meet at one number: one of them w
 A driver that was paused knows old numbers only. There it meets a record, or it writes below `oldest`, which no reader
 looks at.
 
-The rows of a part are numbered from 0, in the order of epochs, tasks and rows. There is one part for each generation of
-the writer, so that a number never means two rows. A part whose generation was left has its end in each later record.
+The rows of a part are numbered from 0, in the order of epochs, tasks and rows. Each generation of the writer has parts
+of its own, so that a number never means two rows: one, or one for each partition of a keyed channel. A part whose
+generation was left has its end in each later record.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ from dataclasses import dataclass
 
 from tidegate.core.channel_parts import generation_of, part_of
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import ChannelEpoch, ChannelRows, Committable, JournalRef, Position, SinkIdentity, encode
+from tidegate.core.records import (
+    ChannelEpoch,
+    ChannelKey,
+    ChannelRows,
+    Committable,
+    JournalRef,
+    Position,
+    SinkIdentity,
+    encode,
+)
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.savepoints.cut import EPOCHS
 from tidegate.sinks.standing import Entry, Standing, standing_of_epoch, standing_of_one
@@ -39,15 +49,18 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """The rows of one committable, where its task has left them."""
+    """The rows of one committable, where its task has left them: a journal for each part that has any, by its number.
+    `key`: what has parted them.
+    """
 
     committable: Committable
-    journal: JournalRef
+    journals: Mapping[int, JournalRef]
+    key: ChannelKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRows:
-    """Rows of a channel, in one journal. `skip`: how many of its rows come before them."""
+    """Rows of a channel, in one journal. `skip`: how many of its rows come before them. `key`: what has parted them."""
 
     job_id: str
     generation: int
@@ -56,6 +69,7 @@ class PublishedRows:
     rows: int
     skip: int
     journal: JournalRef
+    key: ChannelKey | None = None
 
 
 class ChannelLog:
@@ -99,9 +113,9 @@ class ChannelLog:
 
     def begin(self, generation: int) -> Mapping[str, int]:
         """Where the rows of this generation begin that are there: older ones were removed behind all readers."""
-        part = part_of(self._folder.name, generation)
-        found = (rows.begin for record in self._records for rows in record.rows if rows.part == part)
-        return {part: next(found, self.ends.get(part, 0))}
+        ends = {part_of(self._folder.name, generation): 0, **self.ends}
+        found = {rows.part: rows.begin for record in reversed(self._records) for rows in reversed(record.rows)}
+        return {part: found.get(part, end) for part, end in ends.items() if generation_of(part) == generation}
 
     def other_writer(self, query: str, generation: int) -> str | None:
         """The query that writes the channel, if it is another one. A new generation may have another writer."""
@@ -177,21 +191,21 @@ class ChannelLog:
         return any((each.generation, each.epoch) >= (generation, epoch) for each in newest)
 
     def between(self, begin: Mapping[str, int], end: Mapping[str, int], where: str) -> list[PublishedRows]:
-        """The rows between two positions, in the order of their numbers.
+        """The rows between two positions, in the order in which they were published.
 
         Raises CHANNEL_LOST if a row is not there any more.
         """
         found: list[PublishedRows] = []
-        for part, to in sorted(end.items(), key=lambda each: generation_of(each[0])):
-            at = begin.get(part, 0)
-            for record in self._records:
-                for rows in record.rows:
-                    if rows.part == part and rows.begin <= at < to and at < rows.begin + rows.journal.rows:
-                        count = min(to, rows.begin + rows.journal.rows) - at
-                        found.append(_published(record, rows, at, count))
-                        at += count
-            if at < to:
-                raise self._lost(f"rows {at} to {to} of part {part}", where)
+        at = {part: begin.get(part, 0) for part in end}
+        for record in self._records:
+            for rows in record.rows:
+                first, behind = at.get(rows.part, 0), min(end.get(rows.part, 0), rows.begin + rows.journal.rows)
+                if rows.begin <= first < behind:
+                    found.append(_published(record, rows, first, behind - first))
+                    at[rows.part] = behind
+        for part, to in end.items():
+            if at[part] < to:
+                raise self._lost(f"rows {at[part]} to {to} of part {part}", where)
         return found
 
     def is_worth_a_trim(self, before: Mapping[str, int]) -> bool:
@@ -246,12 +260,13 @@ class ChannelLog:
 
     def _next(self, wanted: Entry, query: str, staged: Sequence[StagedRows]) -> ChannelEpoch:
         records = self._records
-        part = part_of(self._folder.name, wanted.generation)
         ends = dict(self.ends)
         rows: list[ChannelRows] = []
         for each in sorted(staged, key=lambda each: each.committable.attempt.task):
-            rows.append(ChannelRows(part=part, begin=ends.get(part, 0), journal=each.journal))
-            ends[part] = ends.get(part, 0) + each.journal.rows
+            for number, journal in sorted(each.journals.items()):
+                part = part_of(self._folder.name, wanted.generation, number)
+                rows.append(ChannelRows(part=part, begin=ends.get(part, 0), journal=journal))
+                ends[part] = ends.get(part, 0) + journal.rows
         return ChannelEpoch(
             number=_behind(records),
             oldest=self._needed,
@@ -263,6 +278,7 @@ class ChannelLog:
             committables=wanted.committables,
             rows=tuple(rows),
             ends=ends,
+            key=staged[0].key,
         )
 
     def _put(self, record: ChannelEpoch) -> bool:
@@ -317,7 +333,7 @@ def taken(channel: Folder, writer: SinkIdentity, other: str) -> TidegateError:
 
 def _published(record: ChannelEpoch, rows: ChannelRows, begin: int, count: int) -> PublishedRows:
     skip = begin - rows.begin
-    return PublishedRows(record.job_id, record.generation, rows.part, begin, count, skip, rows.journal)
+    return PublishedRows(record.job_id, record.generation, rows.part, begin, count, skip, rows.journal, record.key)
 
 
 def _behind(records: Sequence[ChannelEpoch]) -> int:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 from threading import Lock
 
 import pyarrow as pa
 
 from tidegate.channels.log import PublishedRows, rows_folder
-from tidegate.core.channel_parts import ChannelPosition
+from tidegate.core.channel_parts import ChannelPosition, number_of
 from tidegate.sources.logged import with_schema
+from tidegate.sources.sharing import shared_whole
 from tidegate.storages.journals import open_journal
 from tidegate.storages.schemes import Folder
 
@@ -68,8 +70,17 @@ class DonePositions:
 
 
 def shared_by_tasks(rows: Sequence[PublishedRows], tasks: int) -> list[tuple[PublishedRows, ...]]:
-    """The rows in their order, divided among at most `tasks` tasks, so that each has about as many."""
-    wanted = sum(each.rows for each in rows) / max(tasks, 1)
+    """The rows divided among at most `tasks` tasks, so that each has about as many. Rows with the same key are in one
+    task, in the order in which they were published.
+    """
+    if all(each.key is None for each in rows):
+        return _in_order(rows, tasks)
+    shares = shared_whole(_inseparable(rows), _count, tasks)
+    return [tuple(each for group in share for each in group) for share in shares]
+
+
+def _in_order(rows: Sequence[PublishedRows], tasks: int) -> list[tuple[PublishedRows, ...]]:
+    wanted = _count(rows) / max(tasks, 1)
     shares: list[list[PublishedRows]] = []
     taken = 0
     for each in rows:
@@ -78,6 +89,27 @@ def shared_by_tasks(rows: Sequence[PublishedRows], tasks: int) -> list[tuple[Pub
         shares[-1].append(each)
         taken += each.rows
     return [tuple(share) for share in shares]
+
+
+def _inseparable(rows: Sequence[PublishedRows]) -> list[list[PublishedRows]]:
+    """The rows in groups: two rows with the same key are in one group.
+
+    A group is a partition, as long as all rows were parted in the same way. A key with the hash h is in partition h
+    modulo the number of partitions. So if that number was changed between the rows, the partitions that can have the
+    same key are those whose numbers are equal modulo the greatest common divisor. If the column was changed, those are
+    all partitions.
+    """
+    keys = {each.key for each in rows}
+    columns = {None if key is None else key.column for key in keys}
+    divisor = gcd(*(key.partitions for key in keys if key is not None)) if len(columns) == 1 else 1
+    groups: dict[int, list[PublishedRows]] = {}
+    for each in rows:
+        groups.setdefault(number_of(each.part) % divisor, []).append(each)
+    return list(groups.values())
+
+
+def _count(rows: Sequence[PublishedRows]) -> int:
+    return sum(each.rows for each in rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
@@ -11,31 +11,59 @@ import pyarrow as pa
 
 from tidegate.channels.channel import Channel, RowsBetween, Shares
 from tidegate.channels.log import ChannelLog, StagedRows, rows_folder, taken
+from tidegate.channels.partitions import MOST_PARTITIONS, refused_key
 from tidegate.channels.reading import ChannelRowsOfTask, shared_by_tasks
+from tidegate.channels.transaction import ChannelTransaction, staged_rows
 from tidegate.core.channel_parts import ChannelPosition
-from tidegate.core.errors import TidegateError
-from tidegate.core.json_formats import parsed
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import (
     Answer,
     Attempt,
+    ChannelKey,
     Committable,
     Evidence,
     JournalRef,
     Outcome,
     Position,
     SinkIdentity,
-    committable_digest,
 )
+from tidegate.disk.side_by_side import side_by_side
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.marks import is_of_storage
 from tidegate.sinks.standing import PROVES, Standing, in_words
-from tidegate.storages.journal import JournalWriter
 from tidegate.storages.journals import open_journal
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
+from tidegate.storages.storage import Storage
 
-_JOURNAL = "journal"
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedChannel:
+    """A channel with keys, in the folder of the job: `job.channel("orders", EmbeddedChannel("account", partitions=8))`.
+
+    Rows with the same key are in one partition. A reader reads a partition in one task, in the order in which its rows
+    were written. Which partition a key has depends on nothing but its value and `partitions`.
+
+    `key`: a column of a plain type: a number, a string, binary, a boolean, a date or a time. `partitions`: 1 to 256. It
+    bounds how many tasks of a reader share the rows. A task of the writer has a file for each partition, in each epoch.
+    Both may be changed between two starts.
+    """
+
+    key: str
+    partitions: int = 8
+
+    def sink(self, uid: str, folder: Folder, max_unread: int | None) -> ChannelSink:
+        """The channel of this uid. `folder`, `max_unread`: as in `Channel`. Raises SETTING_VALUE."""
+        if not 1 <= self.partitions <= MOST_PARTITIONS:
+            raise TidegateError(
+                Code.SETTING_VALUE,
+                expected=f"partitions= from 1 to {MOST_PARTITIONS}",
+                found=str(self.partitions),
+                where=f"channel {uid}",
+                next_step="give about as many as tasks of a reader are to run at once",
+            )
+        return ChannelSink(uid, folder, max_unread, ChannelKey(column=self.key, partitions=self.partitions))
 
 
 class ChannelSink(TwoPhaseSink, Channel):
@@ -49,10 +77,11 @@ class ChannelSink(TwoPhaseSink, Channel):
     kind: ClassVar[str] = "channel"
     stays_in_job: ClassVar[bool] = True
 
-    def __init__(self, uid: str, folder: Folder, max_unread: int | None = None) -> None:
-        """As `Channel`."""
+    def __init__(self, uid: str, folder: Folder, max_unread: int | None = None, key: ChannelKey | None = None) -> None:
+        """As `Channel`. `key`: what decides the part of a row; None: there is one part."""
         TwoPhaseSink.__init__(self, uid, delivery=Level.EXACTLY_ONCE.value)
         Channel.__init__(self, folder, max_unread)
+        self._key = key
 
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), **self.NOT_PICKLED}
@@ -82,17 +111,20 @@ class ChannelSink(TwoPhaseSink, Channel):
     # --- opened without the program --------------------------------------------------------------------------
 
     def describe(self) -> Mapping[str, object]:
-        return {"folder": str(self.folder)}
+        key = {} if self._key is None else {"key": msgspec.to_builtins(self._key)}
+        return {"folder": str(self.folder), **key}
 
     @classmethod
     def from_description(
         cls, uid: str, described: Mapping[str, object], options: Mapping[str, str], delivery: str
     ) -> TwoPhaseSink:
-        return cls(uid, Folder.of(str(described["folder"])))
+        return cls(uid, Folder.of(str(described["folder"])), key=_key_in(described))
 
     @classmethod
     def told(cls, described: Mapping[str, object]) -> str:
-        return f"channel {described['folder']}"
+        key = _key_in(described)
+        keyed = "" if key is None else f", {key.partitions} partitions by {key.column}"
+        return f"channel {described['folder']}{keyed}"
 
     # --- before a query starts -----------------------------------------------------------------------------
 
@@ -100,7 +132,10 @@ class ChannelSink(TwoPhaseSink, Channel):
         """A start reads the log again: another driver may have published since."""
         self._log = ChannelLog(self.folder)
         other = self._log.other_writer(plan.identity.query, plan.identity.generation)
-        return [] if other is None else [taken(self.folder, plan.identity, other)]
+        return [
+            *([] if other is None else [taken(self.folder, plan.identity, other)]),
+            *([] if self._key is None else refused_key(self._key, plan.schema, f"channel {self.uid}")),
+        ]
 
     def open(self, plan: SinkPlan) -> None:
         self._log = ChannelLog(self.folder)
@@ -113,15 +148,14 @@ class ChannelSink(TwoPhaseSink, Channel):
 
     def begin(self, attempt: Attempt) -> Transaction:
         journal = open_journal(rows_folder(self.folder, attempt.sink.job_id, attempt.sink.generation))
-        name = f"{attempt.epoch}/{attempt.name}.{secrets.token_hex(8)}.arrow"  # each begin has a file of its own
-        return _ChannelTransaction(attempt, journal.writer(name))
+        return ChannelTransaction(attempt, journal, self._key)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         if not committables:
             return []
-        staged = [StagedRows(each, _journal_of(each)) for each in committables]
+        staged = [staged_rows(each) for each in committables]
         try:
             lost = [self._flaw(each) for each in staged]
             if any(lost):
@@ -162,38 +196,20 @@ class ChannelSink(TwoPhaseSink, Channel):
         """What is wrong with staged rows; empty if they are whole."""
         identity = staged.committable.attempt.sink
         rows = open_storage(rows_folder(self.folder, identity.job_id, identity.generation))
-        found = rows.look(staged.journal.name)
-        if found is not None and found.size_bytes == staged.journal.size_bytes:
-            return ""
-        size = "absent" if found is None else f"{found.size_bytes} bytes instead of {staged.journal.size_bytes}"
-        return f"{rows.where(staged.journal.name)}: {size}"
+        flaws = side_by_side(lambda journal: _flaw_of(rows, journal), list(staged.journals.values()))
+        return next(filter(None, flaws), "")
 
 
-class _ChannelTransaction(Transaction):
-    def __init__(self, attempt: Attempt, rows: JournalWriter) -> None:
-        self._attempt = attempt
-        self._rows = rows
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._rows.write(batch)
-
-    def pre_commit(self) -> Committable | None:
-        reference = self._rows.close()
-        if reference is None:
-            return None
-        return Committable(
-            attempt=self._attempt,
-            rows=reference.rows,
-            digest=committable_digest(self._attempt, reference.checksum),
-            handle={_JOURNAL: msgspec.json.encode(reference).decode()},
-        )
-
-    def abort(self) -> None:
-        self._rows.abort()
+def _key_in(described: Mapping[str, object]) -> ChannelKey | None:
+    return msgspec.convert(described.get("key"), ChannelKey | None)
 
 
-def _journal_of(committable: Committable) -> JournalRef:
-    return parsed(committable.handle[_JOURNAL], JournalRef)
+def _flaw_of(rows: Storage, journal: JournalRef) -> str:
+    found = rows.look(journal.name)
+    if found is not None and found.size_bytes == journal.size_bytes:
+        return ""
+    size = "absent" if found is None else f"{found.size_bytes} bytes instead of {journal.size_bytes}"
+    return f"{rows.where(journal.name)}: {size}"
 
 
 def _lost(flaw: str) -> Answer:

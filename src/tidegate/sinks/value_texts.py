@@ -48,6 +48,12 @@ def texts_of(column: Column) -> Column:
     return cast("Any", column).cast(pa.string())
 
 
+def as_bytes(column: Column) -> list[bytes | None]:
+    """Binary without conversion; all other types as their text in UTF-8."""
+    texts = column if _is_binary(column.type) else texts_of(column)
+    return texts.cast(pa.large_binary()).to_pylist()
+
+
 def is_in_range(column: Column) -> bool:
     """True if all dates in the column are in the years 0 to 9999."""
     return _within(_days(column), _DAYS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.channels.channel import Channel
-from tidegate.channels.sink import ChannelSink
+from tidegate.channels.sink import ChannelSink, EmbeddedChannel
 from tidegate.checkpoints.job_layout import CHANNELS
 from tidegate.core.errors import Code
 from tidegate.core.fingerprints import NOTHING_ALLOWED
@@ -98,14 +98,15 @@ class Job:
         return self._session
 
     def channel(
-        self, uid: str, over: KafkaChannel | None = None, *, max_unread: int | None = None
+        self, uid: str, over: EmbeddedChannel | KafkaChannel | None = None, *, max_unread: int | None = None
     ) -> ChannelSink | KafkaChannelSink:
         """A channel: rows that one query of the job writes, and other queries of the job read.
 
         Give it to exactly one query as a sink: `job.query(..., sinks=[channel])`. Then read it as a source, in any
         number of queries: `job.source("...", channel)`. `uid` is that of the sink. The rows of an epoch appear
         together, when the epoch is committed. `over`: None for an embedded channel, which needs no broker: the rows are
-        in the job's folder until every reader has passed them. With a `KafkaChannel` they are in its topic.
+        in the job's folder until every reader has passed them. An `EmbeddedChannel` has a key besides: rows with the
+        same key are read in their order. With a `KafkaChannel` the rows are in its topic.
 
         `max_unread`: while a reader has more rows left than this, the writer begins no epoch; None: it never waits. A
         run until caught-up does not wait: its readers start when the writer has ended.

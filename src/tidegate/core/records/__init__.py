@@ -5,7 +5,7 @@ the values that sinks use are in `transactions`, the bytes in `encoding`.
 """
 
 from tidegate.core.digests import digest_of
-from tidegate.core.records.channel import ChannelBegin, ChannelEpoch, ChannelRows
+from tidegate.core.records.channel import ChannelBegin, ChannelEpoch, ChannelKey, ChannelRows
 from tidegate.core.records.encoding import FORMAT, KINDS, decode, encode, is_of_kind
 from tidegate.core.records.job import (
     CheckpointRecord,
@@ -68,6 +68,7 @@ __all__ = [
     "Attempt",
     "ChannelBegin",
     "ChannelEpoch",
+    "ChannelKey",
     "ChannelRows",
     "CheckpointRecord",
     "Closing",

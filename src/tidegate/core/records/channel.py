@@ -16,13 +16,21 @@ class ChannelRows(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     journal: JournalRef
 
 
-class ChannelEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChannelKey(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What decides the part of a row: the value in this column, for so many parts a generation."""
+
+    column: str
+    partitions: int
+
+
+class ChannelEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """*epochs/K* of a channel: its next published epoch, in the order of publication. Over Kafka: the next epoch of its
     writer that is done; its rows are in the topic, so there are no `rows`, no `digest` and no `committables`.
 
     `oldest`: the number of the oldest record that is still needed; older ones do not count. `query`: the writer.
     `committables`: the digests of the epoch's transactions, sorted. `ends`: for each part, the number of the row after
-    its last one; a part of an older generation ends where its generation was left.
+    its last one; a part of an older generation ends where its generation was left. `key`: what its rows were parted
+    by; another epoch may have another one. None: all rows are in part 0.
     """
 
     number: int
@@ -35,6 +43,7 @@ class ChannelEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     committables: tuple[str, ...]
     rows: tuple[ChannelRows, ...]
     ends: dict[str, int]
+    key: ChannelKey | None = None
 
     @property
     def at(self) -> tuple[int, int]:

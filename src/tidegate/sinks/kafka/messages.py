@@ -17,7 +17,7 @@ from tidegate.sinks.nested import element_of, is_list, leaves_of
 from tidegate.sinks.row_values import InvalidText, refused_nulls, refused_texts, rows_where, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
 from tidegate.sinks.value_table import SparkType, kind_of
-from tidegate.sinks.value_texts import texts_of
+from tidegate.sinks.value_texts import as_bytes
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
@@ -129,16 +129,6 @@ def are_headers(kind: pa.DataType) -> bool:
         return False
     fields = {field.name: kind_of(field.type) for field in fields_in(element_of(kind))}
     return fields == {"key": SparkType.STRING, "value": SparkType.BINARY}
-
-
-def as_bytes(column: Column) -> list[bytes | None]:
-    """Binary without conversion; all other types as their text in UTF-8 (`tidegate.sinks.value_texts`)."""
-    texts = column if _is_binary(column.type) else texts_of(column)
-    return texts.cast(pa.large_binary()).to_pylist()
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
 def _texts(column: Column) -> list[str | None]:

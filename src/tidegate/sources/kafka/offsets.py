@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from tidegate.core.json_formats import parsed
 from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
+from tidegate.sources.sharing import shared_whole
 
 Partition: TypeAlias = tuple[str, int]
 """A topic's name and the number of one of its partitions."""
@@ -148,24 +147,18 @@ ROWS_OF_A_TASK = 1_000
 
 
 def shared_by_tasks(wanted: Sequence[OffsetRange], cores: int) -> list[tuple[OffsetRange, ...]]:
-    """The ranges that each task of an epoch reads, one after another; the rows are shared as evenly as whole ranges
-    allow.
+    """The ranges that each task of an epoch reads, one after another; the rows are shared as evenly as whole partitions
+    allow. Ranges of the same partition are read by one task, in the order of `wanted`.
 
-    There is a task for each partition while there are no more of them than `cores`, so that a slow function in the
-    query still runs on all of them. Beyond that each task has 1,000 rows or more, and a core at most four tasks. The
-    ranges of one partition are in one task, in their order.
+    There is a task for each partition while there are no more partitions than `cores`, so that a slow function in the
+    query still runs on all of them. Beyond that each task has 1,000 rows or more, and a core at most four tasks.
     """
-    partitions = defaultdict[Partition, list[OffsetRange]](list)
+    partitions: dict[Partition, list[OffsetRange]] = {}
     for each in wanted:
-        partitions[each.topic, each.partition].append(each)
+        partitions.setdefault((each.topic, each.partition), []).append(each)
     most = max(cores, min(_rows(wanted) // ROWS_OF_A_TASK, TASKS_PER_CORE * cores))
-    tasks: list[list[OffsetRange]] = [[] for _ in range(min(most, len(partitions)))]
-    heap = [(0, number) for number in range(len(tasks))]
-    for found in sorted(partitions.values(), key=_rows, reverse=True):
-        held, number = heappop(heap)
-        tasks[number] += found
-        heappush(heap, (held + _rows(found), number))
-    return [tuple(sorted(task, key=lambda each: (each.topic, each.partition, each.start))) for task in tasks]
+    tasks = shared_whole(list(partitions), lambda each: _rows(partitions[each]), most)
+    return [tuple(found for each in sorted(task) for found in partitions[each]) for task in tasks]
 
 
 def _rows(wanted: Sequence[OffsetRange]) -> int:
@@ -174,7 +167,7 @@ def _rows(wanted: Sequence[OffsetRange]) -> int:
 
 def rows_between(start: Offsets, end: Offsets) -> int:
     """The largest possible number of rows between two positions. Compacted and transactional topics have fewer."""
-    return sum(each.end - each.start for each in ranges(start, end))
+    return _rows(ranges(start, end))
 
 
 def cap(ends: OffsetOf, at_most: OffsetOf | None) -> OffsetOf:

@@ -46,7 +46,7 @@ class ChannelTransaction(Transaction):
             attempt=self._attempt,
             rows=sum(each.rows for each in journals.values()),
             digest=committable_digest(self._attempt, _checksum(journals, self._key)),
-            handle=_handle(journals, self._key),
+            handle=handle_of(journals, self._key),
         )
 
     def abort(self) -> None:
@@ -56,6 +56,13 @@ class ChannelTransaction(Transaction):
     def _name(self, number: int) -> str:
         part = "" if self._key is None else f".p{number}"
         return f"{self._attempt.epoch}/{self._attempt.name}.{self._begun}{part}.arrow"
+
+
+def handle_of(journals: Mapping[int, JournalRef], key: ChannelKey | None) -> dict[str, str]:
+    """The handle of a committable with these journals, by the number of their part. `key`: what has parted them."""
+    if key is None:
+        return {_JOURNAL: msgspec.json.encode(journals[0]).decode()}
+    return {_KEY: msgspec.json.encode(key).decode(), _JOURNALS: msgspec.json.encode(journals).decode()}
 
 
 def staged_rows(committable: Committable) -> StagedRows:
@@ -71,9 +78,3 @@ def _checksum(journals: Mapping[int, JournalRef], key: ChannelKey | None) -> str
     if key is None:
         return journals[0].checksum
     return "\n".join(f"{number} {each.checksum}" for number, each in journals.items())
-
-
-def _handle(journals: Mapping[int, JournalRef], key: ChannelKey | None) -> dict[str, str]:
-    if key is None:
-        return {_JOURNAL: msgspec.json.encode(journals[0]).decode()}
-    return {_KEY: msgspec.json.encode(key).decode(), _JOURNALS: msgspec.json.encode(journals).decode()}

@@ -16,7 +16,7 @@ from tidegate.checkpoints.manifests import Manifests
 from tidegate.core.barriers import ALWAYS_ALIGNED, Alignment, AlignmentRule
 from tidegate.core.channel_parts import ALL_LIVE, LiveParts
 from tidegate.core.errors import TidegateError
-from tidegate.core.records import CheckpointRecord, DoneEpoch, JobRecord
+from tidegate.core.records import ChannelKey, CheckpointRecord, DoneEpoch, JobRecord
 from tidegate.savepoints.restored import live_parts
 from tidegate.savepoints.running_job import CheckpointAborted
 
@@ -47,8 +47,14 @@ class Surroundings(Protocol):
     record: JobRecord
 
     def around(
-        self, sinks: Mapping[str, AnyChannel], record: JobRecord, live: LiveParts, fails: Callable[[], bool]
+        self,
+        sinks: Mapping[str, AnyChannel],
+        record: JobRecord,
+        live: LiveParts,
+        fails: Callable[[], bool],
+        keys: Mapping[str, ChannelKey],
     ) -> Around: ...
+    def keys(self) -> Mapping[str, ChannelKey]: ...
     def judge(self, driver: Driver, snapshots: Mapping[str, DoneEpoch], alignment: Alignment) -> None: ...
     def channel(self, uid: str) -> AnyChannel: ...
     def counts(self, what: str) -> None: ...
@@ -76,6 +82,7 @@ class Driver:
         self._rng = world.turns.rng
         self._timeout = _PATIENT_SECONDS if world.is_healed else self._rng.choice((_PATIENT_SECONDS, 2.0, 8.0))
         self._doomed: RunOfQuery | None = None
+        self._keys = world.keys()
         self.coordinator: Coordinator | None = None
         self.manifests: Manifests | None = None
         self._turns.spawn(self, self._start)
@@ -127,14 +134,14 @@ class Driver:
 
     def _opened(self, node: Node, sinks: Mapping[str, AnyChannel]) -> RunOfQuery:
         participant = self._participants.participant(node.uid)
-        around = self._world.around(sinks, self.record, self._live, partial(self._fails, node.uid))
+        around = self._world.around(sinks, self.record, self._live, partial(self._fails, node.uid), self._keys)
         run = RunOfQuery(node, around, participant.let_in, participant.stands)
         run.recover()
         return run
 
     def _restore(self, checkpoint: CheckpointRecord) -> None:
         sinks = {uid: self._world.channel(uid) for node in self._world.nodes for uid in node.writes}
-        around = self._world.around(sinks, self.record, ALL_LIVE, lambda: False)
+        around = self._world.around(sinks, self.record, ALL_LIVE, lambda: False, self._keys)
 
         def seal(node: Node) -> None:
             while True:

@@ -18,6 +18,7 @@ from typing import Final
 from tests.simulation.graphs.world import World
 
 _COORDINATOR: Final = "tidegate.channels.coordinator"
+_READING: Final = "tidegate.channels.reading"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ PLANTED_GRAPH_BUGS: Final = (
         "tidegate.spark.sources.channel",
         "        end = self._live.of(self._channel.readable() if self._last is None else self._last)\n"
         "        ends = self._channel.gate.bounded(self._reader, end)\n",
-        "        far = self._channel.gate.bounded(self._reader, {f'{self._channel.uid}.1.0': 1 << 30})\n"
+        "        anywhere = {f'{self._channel.uid}.1.{number}': 1 << 30 for number in range(4)}\n"
+        "        far = self._channel.gate.bounded(self._reader, anywhere)\n"
         "        ends = {part: min(at, far.get(part, 0)) for part, at in self._channel.readable().items()}\n",
     ),
     PlantedGraphBug(
@@ -243,6 +245,30 @@ PLANTED_GRAPH_BUGS: Final = (
         "tidegate.channels.topic",
         "                self._begin(generation, found.topic_ids[self._topic], at)\n",
         "                self._begin(generation, found.topic_ids[self._topic], dict.fromkeys(at, 0))\n",
+    ),
+    PlantedGraphBug(
+        "a partition of a keyed channel is read by one task",
+        _READING,
+        "    if all(each.key is None for each in rows):\n",
+        "    if True:\n",
+    ),
+    PlantedGraphBug(
+        "the rows of a partition are read in the order in which they were published",
+        _READING,
+        "        groups.setdefault(number_of(each.part) % divisor, []).append(each)\n",
+        "        groups.setdefault(number_of(each.part) % divisor, []).insert(0, each)\n",
+    ),
+    PlantedGraphBug(
+        "partitions that can have the same key are read by one task when their number was changed",
+        _READING,
+        "        groups.setdefault(number_of(each.part) % divisor, []).append(each)\n",
+        "        groups.setdefault(number_of(each.part), []).append(each)\n",
+    ),
+    PlantedGraphBug(
+        "an epoch is published as its rows were parted",
+        "tidegate.channels.log",
+        "            key=staged[0].key,\n",
+        "            key=None,\n",
     ),
     PlantedGraphBug(
         "the cut is compared with the records",

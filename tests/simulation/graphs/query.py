@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from tests.simulation.graphs.graph import Flow, Node
-from tests.simulation.graphs.rows import Rows, goes_to, passed_on
+from tests.simulation.graphs.rows import Rows, goes_to, key_of, passed_on
 from tests.simulation.graphs.topic import PlayedChannel, journal_of
 from tests.simulation.graphs.turns import Turns
 from tidegate.channels.channel import Channel
 from tidegate.channels.log import PublishedRows, rows_folder
 from tidegate.channels.sink import ChannelSink
+from tidegate.channels.transaction import handle_of
 from tidegate.checkpoints.job_layout import QUERIES, generation_folder
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.channel_parts import ChannelPosition, LiveParts
@@ -26,7 +26,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.finish_steadily import finish_as_they_come
 from tidegate.core.happenings import EpochDone, Happening
 from tidegate.core.ledger import COMMITS, OFFSETS, Query, entry, read_finished
-from tidegate.core.records import Attempt, Committable, JobRecord, JournalRef, Run, committable_digest
+from tidegate.core.records import Attempt, ChannelKey, Committable, JobRecord, JournalRef, Run, committable_digest
 from tidegate.core.recover import open_run
 from tidegate.core.seal import seal_generation
 from tidegate.core.spark_log import parse_offsets
@@ -56,7 +56,8 @@ class Around:
     """What a query finds around it. `slowness`: how long an epoch of a query takes at most, in seconds. `arrived`: how
     many rows an outside source has. `rows`: those of every file. `consumed`: by query, generation, epoch and run, what
     each place in the plan has read. `fails`: true where the query is to fail. `record`, `live`: the generation of the
-    job, and the parts of channels that it reads.
+    job, and the parts of channels that it reads. `keys`: what parts the rows of
+    each keyed channel in this driver.
     """
 
     turns: Turns
@@ -68,6 +69,7 @@ class Around:
     fails: Callable[[], bool]
     record: JobRecord
     live: LiveParts
+    keys: Mapping[str, ChannelKey]
 
     def rows_of(self, channel: Channel, found: Iterable[PublishedRows | OffsetRange]) -> Rows:
         """Read rows of a channel."""
@@ -220,7 +222,8 @@ class RunOfQuery:
         sink, turns = self._around.sinks[channel], self._turns
 
         begin, live = sink.begin_of(self.query.generation), self._around.live
-        return _SlowPositions(turns, sink, source, begin, lambda: 1, live, self.node.uid)
+        tasks = 3 if channel in self._around.keys else 1
+        return _SlowPositions(turns, sink, source, begin, lambda: tasks, live, self.node.uid)
 
     # --- the port -------------------------------------------------------------------------------------------
 
@@ -237,16 +240,23 @@ class RunOfQuery:
         start, end, channel = json.loads(self._starts[place]), json.loads(self._ends[place]), self._places[place]
         if channel is None:
             return [(self.node.sources[place], number) for number in range(start, end)]
-        sink = self._around.sinks[self.node.reads[self.node.sources[place]]]
-        return self._around.rows_of(sink, [rows for part in channel.parts(start, end) for rows in part])
+        read = self.node.reads[self.node.sources[place]]
+        tasks = list(channel.parts(start, end))
+        if read in self._around.keys:
+            self._turns.rng.shuffle(tasks)  # they run side by side
+        return self._around.rows_of(self._around.sinks[read], [rows for task in tasks for rows in task])
 
     def _staged(self, effect: Compute, channel: str, rows: Rows) -> Committable | None:
         mine = [row for row in rows if goes_to(channel, row)]
         if not mine:
             return None
-        sink, data = self.query.sink(channel), repr(mine).encode()
         attempt = Attempt(
-            sink=sink, run=effect.run, run_token=effect.run_token, epoch=effect.epoch, task=0, task_attempt=0
+            sink=self.query.sink(channel),
+            run=effect.run,
+            run_token=effect.run_token,
+            epoch=effect.epoch,
+            task=0,
+            task_attempt=0,
         )
         played = self._around.sinks[channel]
         if isinstance(played, PlayedChannel):
@@ -254,14 +264,17 @@ class RunOfQuery:
             journal, handle = journal_of(mine), dict(played.begun(effect.run, mine))
             digest = committable_digest(attempt, repr(mine))
             return Committable(attempt=attempt, rows=len(mine), digest=digest, handle=handle, journal=journal)
-        name = f"{effect.epoch}/{channel}.{effect.run}.arrow"
-        rows_of_generation = rows_folder(self._around.sinks[channel].folder, JOB_ID, self.query.generation)
-        open_storage(rows_of_generation).replace(name, data)
-        self._around.rows[name] = mine
-        journal = JournalRef(name=name, rows=len(mine), size_bytes=len(data), checksum=str(len(self._around.rows)))
-        digest = committable_digest(attempt, journal.checksum)
-        handle = {"journal": msgspec.json.encode(journal).decode()}
-        return Committable(attempt=attempt, rows=len(mine), digest=digest, handle=handle)
+        key = self._around.keys.get(channel)
+        parts = {0: mine} if key is None else _parted(mine, key)
+        journals = {number: self._journal(effect, channel, number, rows) for number, rows in parts.items()}
+        digest = committable_digest(attempt, " ".join(each.checksum for each in journals.values()))
+        return Committable(attempt=attempt, rows=len(mine), digest=digest, handle=handle_of(journals, key))
+
+    def _journal(self, effect: Compute, channel: str, number: int, rows: Rows) -> JournalRef:
+        name, data = f"{effect.epoch}/{channel}.{effect.run}.p{number}.arrow", repr(rows).encode()
+        open_storage(rows_folder(self._around.sinks[channel].folder, JOB_ID, self.query.generation)).replace(name, data)
+        self._around.rows[name] = rows
+        return JournalRef(name=name, rows=len(rows), size_bytes=len(data), checksum=str(len(self._around.rows)))
 
     def await_finished(self, epoch: int) -> int:
         self._turns.wait(lambda: self._finished >= epoch or self.is_over)
@@ -312,6 +325,13 @@ class RunOfQuery:
 def reader_of(query: str, source: str) -> str:
     """The name under which a query reads a channel."""
     return f"{query}/{source}"
+
+
+def _parted(rows: Rows, key: ChannelKey) -> Mapping[int, Rows]:
+    found: dict[int, Rows] = {}
+    for row in rows:
+        found.setdefault(key_of(row) % key.partitions, []).append(row)
+    return found
 
 
 def query_of(node: Node, record: JobRecord) -> Query:

@@ -30,7 +30,16 @@ from tidegate.core.barriers import Alignment
 from tidegate.core.channel_parts import ALL_LIVE, ChannelPosition, LiveParts, in_flight, is_part_of
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DONE, FINISHED_THROUGH, entry
-from tidegate.core.records import CheckpointRecord, Done, DoneEpoch, FinishedThrough, JobRecord, decode, encode
+from tidegate.core.records import (
+    ChannelKey,
+    CheckpointRecord,
+    Done,
+    DoneEpoch,
+    FinishedThrough,
+    JobRecord,
+    decode,
+    encode,
+)
 from tidegate.core.spark_log import positions_of
 from tidegate.savepoints.cut import EPOCHS, demand_cut
 from tidegate.testing.memory_storage import Memory, MemoryStorage
@@ -71,6 +80,8 @@ class World:
         self._topics = {
             each: Topic(self.turns.step, self.turns.linger) for each in channels if over_topics.random() < 0.4
         }
+        self._of_keys = random.Random(f"keys of {seed}")  # apart, too
+        self._keyed = [each for each in channels if each not in self._topics and self._of_keys.random() < 0.3]
 
     def run(self) -> list[str]:
         """What is wrong at the end; nothing if all is well."""
@@ -175,10 +186,19 @@ class World:
             self._arrived[source] += self.rng.randint(1, 3)
 
     def around(
-        self, sinks: Mapping[str, AnyChannel], record: JobRecord, live: LiveParts, fails: Callable[[], bool]
+        self,
+        sinks: Mapping[str, AnyChannel],
+        record: JobRecord,
+        live: LiveParts,
+        fails: Callable[[], bool],
+        keys: Mapping[str, ChannelKey],
     ) -> Around:
-        around = self.turns, self._slowness, sinks, self._arrived, self._rows, self._consumed, fails, record, live
+        around = self.turns, self._slowness, sinks, self._arrived, self._rows, self._consumed, fails, record, live, keys
         return Around(*around)
+
+    def keys(self) -> Mapping[str, ChannelKey]:
+        """What parts the rows of each keyed channel in a driver: each may have another number of partitions."""
+        return {each: ChannelKey(column="number", partitions=self._of_keys.randint(1, 4)) for each in self._keyed}
 
     def channel(self, uid: str) -> AnyChannel:
         """A channel, in the process of a driver."""
@@ -202,7 +222,7 @@ class World:
         except TidegateError as error:
             refused = f"{error.expected}: {error.found}"
         states = {uid: self._state(uid, done.generation, done.epoch) for uid, done in snapshots.items()}
-        troubles = wrong(self.nodes, states, alignment, flying)
+        troubles = wrong(self.nodes, states, alignment, flying, self._keyed)
         if troubles and not refused:
             self._troubles.append(f"a checkpoint is no cut ({alignment.value}): {troubles[0]}")
         elif refused and self.is_newest(driver):
@@ -213,7 +233,9 @@ class World:
                 self._retain(driver, list(snapshots.values()), ends, alignment)
             self.figures["a checkpoint was refused: no cut" if refused else f"complete: {alignment.value}"] += 1
             self.figures["a checkpoint has rows in flight"] += any(flying.values())
-            self.figures["a checkpoint repeats rows"] += bool(wrong(self.nodes, states, in_flight=flying))
+            self.figures["a checkpoint repeats rows"] += bool(
+                wrong(self.nodes, states, in_flight=flying, keyed=self._keyed)
+            )
 
     def _retain(
         self, driver: Driver, snapshots: Sequence[DoneEpoch], ends: dict[str, int], alignment: Alignment
@@ -260,7 +282,7 @@ class World:
         begin = in_flight(json.loads(position), barrier)
         at = self.channel(channel)
         shares = at.shares(begin, {part: barrier[part] for part in begin}, 1, "")
-        return self.around({}, self.record, ALL_LIVE, lambda: False).rows_of(
+        return self.around({}, self.record, ALL_LIVE, lambda: False, {}).rows_of(
             at, [row for share in shares for row in share]
         )
 
@@ -312,7 +334,7 @@ class World:
                 count = sum(len(epoch[place]) for epoch in states[node.uid])
                 if source in node.flows and count != self._arrived[source]:
                     return f"query {node.uid} has read {count} of {self._arrived[source]} rows of {source}"
-        return "; ".join(wrong(self.nodes, states))
+        return "; ".join(wrong(self.nodes, states, keyed=self._keyed))
 
     def _finished(self, uid: str) -> int:
         generation = self.record.generation

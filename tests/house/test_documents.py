@@ -106,6 +106,13 @@ def test_the_commands_in_shell_blocks_exist(path: Path) -> None:
     assert typed - known == set()
 
 
+def test_the_commands_of_a_group_that_the_code_names_exist() -> None:
+    """In errors and their next steps. A group without a sub-command that is a job's name: `savepoint JOB` takes one."""
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    named = {found for text in sources for found in re.findall(r"\b(tidegate (?:txn|config|broker) [a-z]+)\b", text)}
+    assert named - commands() - {"tidegate config import"} == set()
+
+
 def test_every_page_is_reachable_from_the_index() -> None:
     docs = ROOT / "docs"
     reached, waiting = set[Path](), [docs / "index.md"]

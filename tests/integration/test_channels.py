@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run
+from tests.support.command import tidegate
 from tidegate import EmbeddedChannel, FileSink, Job, SQLiteSink
 from tidegate.channels.channel import Channel
 from tidegate.core.errors import Code
@@ -101,6 +103,19 @@ def test_rows_of_one_key_come_in_their_order_through_a_keyed_channel(place: Plac
     run(keyed_chain(place, 3))
     for account in ACCOUNTS:
         assert numbers_of(place, account) == [row["number"] for row in rows if row["account"] == account]
+
+
+def test_commands_name_a_channel_and_count_its_rows(place: Place) -> None:
+    place.write("sea", "stone")
+    run(chain(place))
+    shown = tidegate("info", "job", "--dir", str(place.checkpoints)).stdout
+    folder = place.checkpoints / "job" / "channels" / "words"
+    assert re.search(rf"words-in +channel +channel {folder}\n", shown)
+    assert "took part" not in shown  # the queries had ended before the checkpoint: there was nothing to wait for
+    done = tidegate("check", "--json", "--job", "job", "--dir", str(place.checkpoints))
+    found = {each["what"]: (each["health"], each["detail"]) for each in json.loads(done.stdout)}
+    assert found["source words-in"] == found["sink write/words"]
+    assert found["source words-in"] == ("OK", f"channel {folder}: 1 epochs with 2 rows are kept")
 
 
 def test_a_key_that_the_rows_do_not_have_is_refused_before_the_start(place: Place) -> None:

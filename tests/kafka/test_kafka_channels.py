@@ -5,18 +5,20 @@ can do.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[reportUnusedImport] (a fixture)
 from tests.integration.place import Place, error_of, run, wait_until
+from tests.support.command import tidegate
 from tests.support.today import sampled
 from tidegate import FileSink, Job, KafkaChannel, TidegateError
 from tidegate.channels import kafka as module
@@ -64,6 +66,38 @@ def test_other_consumers_see_ordinary_records_and_readers_only_those_of_the_job(
     assert sorted(records, key=str) == [{"word": "sea", "number": 1.5}, {"word": "stone", "number": 1.5}]
     assert {each.key for each in seen} == {None, b"sea", b"stone"}
     assert words_of(place) == ["sea", "stone"]
+
+
+def test_commands_name_a_channel_and_look_at_its_topic(place: Place, broker: Broker) -> None:
+    channel = over(broker)
+    place.write("sea", "stone")
+    run(chain(place, channel))
+    shown = tidegate("info", "job", "--dir", str(place.checkpoints)).stdout
+    told = f"channel over Kafka {broker.servers}, topics {channel.topic}"
+    assert re.search(rf"words-in +kafka-channel +{told}\n", shown)
+    found = checked(place)
+    assert found["source words-in"]["health"] == found["sink write/words"]["health"] == "OK"
+    assert f"topics {channel.topic}: 3 partitions with" in found["source words-in"]["detail"]
+    change_topic(broker, channel.topic, "retention.ms", "1000")
+    assert checked(place)["sink write/words"]["health"] == "FAILED"
+    assert "retention.ms=1000" in checked(place)["sink write/words"]["detail"]
+
+
+def checked(place: Place) -> dict[str, dict[str, str]]:
+    """What `tidegate check` says of each thing."""
+    done = tidegate("check", "--json", "--job", "job", "--dir", str(place.checkpoints))
+    return {each["what"]: each for each in json.loads(done.stdout)}
+
+
+def change_topic(broker: Broker, topic: str, setting: str, value: str) -> None:
+    resource = ConfigResource(
+        ResourceType.TOPIC,
+        topic,
+        incremental_configs=[ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)],
+    )
+    admin = AdminClient({"bootstrap.servers": broker.servers})
+    for changed in admin.incremental_alter_configs([resource]).values():
+        changed.result(10)
 
 
 def test_a_partition_that_is_added_later_is_read_from_its_begin(place: Place, broker: Broker) -> None:

@@ -14,6 +14,7 @@ from tidegate.channels.log import ChannelLog
 from tidegate.channels.reading import DonePositions
 from tidegate.core.channel_parts import ChannelPosition
 from tidegate.core.records import SinkIdentity
+from tidegate.sources.base import Source
 from tidegate.storages.schemes import Folder
 
 Shares = Sequence[Any]
@@ -66,6 +67,10 @@ class Channel(ABC):
     def gate(self) -> ChannelGate:
         """What holds the readers at a barrier, in this process."""
         return self._gate
+
+    @abstractmethod
+    def as_source(self) -> Source:
+        """The channel as commands show and check it among the sources of a job."""
 
     # --- of the writer -------------------------------------------------------------------------------------
 

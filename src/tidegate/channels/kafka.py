@@ -19,6 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from tidegate.channels.channel import Channel, RowsBetween, Shares
+from tidegate.channels.described import DescribedKafkaChannel
 from tidegate.channels.log import ChannelLog, taken
 from tidegate.channels.topic import ANSWER_KEPT_SECONDS, TopicOfChannel
 from tidegate.channels.topic_checks import kept_too_short, refused_values
@@ -26,6 +27,7 @@ from tidegate.channels.topic_claim import TopicClaim, topic_taken
 from tidegate.channels.topic_rows import TopicRowsOfTask
 from tidegate.core.channel_parts import ChannelPosition, generation_of, part_of
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.health import Finding, Health, failed_by
 from tidegate.core.levels import Level
 from tidegate.core.records import SinkIdentity
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
@@ -36,6 +38,7 @@ from tidegate.sinks.kafka.wires import reached
 from tidegate.sinks.rows import one_for_each_row
 from tidegate.sources.base import goes_back
 from tidegate.sources.kafka.offsets import shared_by_tasks
+from tidegate.sources.kafka.topics import TopicSelection
 from tidegate.storages.schemes import Folder
 
 _PATIENCE_SECONDS = 60.0
@@ -96,6 +99,9 @@ class KafkaChannelSink(KafkaSink, Channel):
 
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), **self.NOT_PICKLED, "_topic": None}
+
+    def as_source(self) -> DescribedKafkaChannel:
+        return DescribedKafkaChannel(self.clients, TopicSelection((self._topic_name,)))
 
     # --- of the queries of the job ---------------------------------------------------------------------------
 
@@ -164,7 +170,7 @@ class KafkaChannelSink(KafkaSink, Channel):
             expected=f"to read what the writer has committed, within {_PATIENCE_SECONDS:.0f} s",
             found=f"an open transaction in topic {self._topic_name} before it: {left}",
             where=f"channel {self.uid}, {self.clients.servers}",
-            next_step="end that transaction (`tidegate txn list` shows those of this job), then start again",
+            next_step="end that transaction (`tidegate txn ls` shows those of this job), then start again",
         )
 
     @property
@@ -196,6 +202,14 @@ class KafkaChannelSink(KafkaSink, Channel):
     @classmethod
     def told(cls, described: Mapping[str, object]) -> str:
         return f"channel over {super().told(described)}"
+
+    def probe(self, what: str, plan: SinkPlan) -> Sequence[Finding]:
+        """Also whether the topic keeps its rows for as long as a start demands."""
+        found = super().probe(what, plan)
+        if any(each.health is Health.FAILED for each in found):
+            return found
+        too_short = kept_too_short(self, self._topic_name, plan)
+        return [*found, *(finding for each in too_short for finding in failed_by(what, each))]
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
         """A start reads the records again: another driver may have written some since."""

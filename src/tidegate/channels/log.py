@@ -72,6 +72,14 @@ class PublishedRows:
     key: ChannelKey | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RowsKept:
+    """How many rows there are, of how many epochs of the writer."""
+
+    epochs: int
+    rows: int
+
+
 class ChannelLog:
     """The log of one channel, in one process. Threads share it."""
 
@@ -90,6 +98,12 @@ class ChannelLog:
         """The number of the row after the last one, for each part."""
         records = self._records
         return records[-1].ends if records else {}
+
+    @property
+    def kept(self) -> RowsKept:
+        """What is there, read or not."""
+        records = self._records
+        return RowsKept(len(records), sum(rows.journal.rows for record in records for rows in record.rows))
 
     def sweep(self) -> None:
         """Remove what an interrupted trim or a late driver has left below the oldest record that is needed."""

@@ -10,12 +10,14 @@ import msgspec
 import pyarrow as pa
 
 from tidegate.channels.channel import Channel, RowsBetween, Shares
+from tidegate.channels.described import DescribedChannel
 from tidegate.channels.log import ChannelLog, StagedRows, rows_folder, taken
 from tidegate.channels.partitions import MOST_PARTITIONS, refused_key
 from tidegate.channels.reading import ChannelRowsOfTask, shared_by_tasks
 from tidegate.channels.transaction import ChannelTransaction, staged_rows
 from tidegate.core.channel_parts import ChannelPosition
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.health import Finding
 from tidegate.core.levels import Level
 from tidegate.core.records import (
     Answer,
@@ -86,6 +88,9 @@ class ChannelSink(TwoPhaseSink, Channel):
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), **self.NOT_PICKLED}
 
+    def as_source(self) -> DescribedChannel:
+        return DescribedChannel(self.folder)
+
     # --- of the queries of the job ---------------------------------------------------------------------------
 
     def stand(self, writer: SinkIdentity, epoch: int) -> None:
@@ -125,6 +130,9 @@ class ChannelSink(TwoPhaseSink, Channel):
         key = _key_in(described)
         keyed = "" if key is None else f", {key.partitions} partitions by {key.column}"
         return f"channel {described['folder']}{keyed}"
+
+    def probe(self, what: str, plan: SinkPlan) -> Sequence[Finding]:
+        return self.as_source().probe(what)
 
     # --- before a query starts -----------------------------------------------------------------------------
 

@@ -109,7 +109,8 @@ def info(job: JobName, application: Application = None, dir: Dir = None, json: J
         print_table(_GUARANTEE_COLUMNS, [_guarantee_row(each) for each in found.guarantees])
     if found.barriers is not None:
         typer.echo(f"\ncheckpoint {found.barriers.number}, {found.barriers.alignment}, at {found.barriers.at}")
-        print_table(_BARRIER_COLUMNS, [_barrier_row(found.barriers, query) for query in found.barriers.taken])
+        if found.barriers.taken:  # one that was taken when the queries had ended has no barriers
+            print_table(_BARRIER_COLUMNS, [_barrier_row(found.barriers, query) for query in found.barriers.taken])
     set_by_somebody = [] if view.beat is None else [each for each in view.beat.settings if each.origin != "default"]
     if set_by_somebody:
         typer.echo()

@@ -15,8 +15,10 @@ _KINDS: Final = Kinds(
     "tidegate.sources",
     "source",
     {
+        "channel": "tidegate.channels.described:DescribedChannel",
         "files": "tidegate.sources.files.described:DescribedFiles",
         "kafka": "tidegate.sources.kafka.described:DescribedKafka",
+        "kafka-channel": "tidegate.channels.described:DescribedKafkaChannel",
         "socket": "tidegate.sources.socket:DescribedSocket",
     },
     Code.SOURCE_OUT_OF_REACH,

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.core.levels import Level
 from tidegate.operate.sources import DescribedSource, describe_source, only_the_program_opens
 from tidegate.sources.base import Absence, RowSource, Source
+from tidegate.spark.sources.channel import ChannelSource
 from tidegate.spark.sources.durable import durable
 from tidegate.spark.sources.ingest import IngestedSource
 from tidegate.spark.sources.rows import RowsOfSource
@@ -66,8 +67,12 @@ def declare_source(
         rows = positioned.load(session, where, level)
     else:
         rows = _loaded(given, session, where, level)
-    described = describe_source(uid, given) if isinstance(given, Source) else only_the_program_opens(uid, given)
-    return DeclaredSource(rows, positioned, _loses(given, rows, positioned), described)
+    return DeclaredSource(rows, positioned, _loses(given, rows, positioned), _described(uid, given))
+
+
+def _described(uid: str, given: StreamLoader | RowSource | DataFrame) -> DescribedSource:
+    shown = given.channel.as_source() if isinstance(given, ChannelSource) else given
+    return describe_source(uid, shown) if isinstance(shown, Source) else only_the_program_opens(uid, shown)
 
 
 def _loaded(given: StreamLoader | RowSource | DataFrame, session: SparkSession, where: str, level: Level) -> DataFrame:

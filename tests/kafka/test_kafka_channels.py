@@ -100,6 +100,22 @@ def change_topic(broker: Broker, topic: str, setting: str, value: str) -> None:
         changed.result(10)
 
 
+def test_a_record_that_is_no_row_of_the_channel_is_refused_with_a_step_that_a_channel_has(
+    place: Place, broker: Broker
+) -> None:
+    channel = over(broker)
+    place.write("sea")
+    run(chain(place, channel))
+    produce(broker.servers, channel.topic, [TopicRecord(b"not of the job", partition=0)])
+    place.write("sand")
+    error = error_of(lambda: run(chain(place, channel)))
+    assert error.catalogue_entry is Code.ROW_UNPARSED
+    assert f"{channel.topic}-0, offset" in error.where
+    assert "value=" not in error.expected
+    assert "unparsed=" not in error.next_step
+    assert "start the program as it was" in error.next_step
+
+
 def test_a_partition_that_is_added_later_is_read_from_its_begin(place: Place, broker: Broker) -> None:
     channel = over(broker, partitions=1)
     place.write("sea")

@@ -18,6 +18,12 @@ from tidegate.sources.value_parsers import JSONParser
 from tidegate.sources.value_parsing import VALUE, UnparsedValues, ValueParsing
 
 _arrow = cast("Any", pa)
+_EXPECTED = "a row of the query that writes the channel, with the columns that it has now"
+_NEXT_STEP = (
+    "if the types of its columns were changed: start the program as it was, let the readers read to the end, and change"
+    " it then. If another program writes the topic: stop it, and restore a checkpoint or savepoint from before; the job"
+    " may have another topic then"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class TopicRowsOfTask:
             clients=self.clients,
             selection=TopicSelection((self.topic,)),
             where=self.where,
-            values=ValueParsing(parser, UnparsedValues.REFUSE),
+            values=ValueParsing(parser, UnparsedValues.REFUSE, _EXPECTED, _NEXT_STEP),
         )
         fields = [cast("Any", self.schema).field(index) for index in range(len(self.schema))]
         values = _arrow.schema([pa.field(VALUE, _arrow.struct(fields))])

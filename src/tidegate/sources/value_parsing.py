@@ -105,10 +105,17 @@ class ValueParser(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ValueParsing:
-    """How a source parses the values of its records. It is pickled to the tasks."""
+    """How a source parses the values of its records. It is pickled to the tasks. `expected`, `next_step`: of the error
+    for a value that does not parse.
+    """
 
     parser: ValueParser
     unparsed: UnparsedValues
+    expected: str = "a value that parses by value="
+    next_step: str = (
+        'correct the schema; or give the format unparsed="null", or unparsed="dead-letters" and the query'
+        " dead_letters=; then start again: the epoch's input comes again"
+    )
 
     def only(self, fields: frozenset[str]) -> ValueParsing:
         """The same, for a query that uses only these fields.

@@ -67,7 +67,13 @@ def _parsed(reading: TopicReading, wanted: OffsetRange, messages: Sequence[Messa
     parsed = values.parser.parsed(texts)
     if parsed.unparsed and values.unparsed is UnparsedValues.REFUSE:
         first = parsed.unparsed[0]
-        raise _unparsed(wanted, _offset(messages[first.row]), texts[first.row], first.reason, reading.where)
+        raise TidegateError(
+            Code.ROW_UNPARSED,
+            expected=values.expected,
+            found=f"{shortly(texts[first.row])}: {first.reason}",
+            where=f"{reading.where}, {wanted.topic}-{wanted.partition}, offset {_offset(messages[first.row])}",
+            next_step=values.next_step,
+        )
     return values.columns(texts, parsed)
 
 
@@ -270,17 +276,6 @@ _COLUMNS: Mapping[str, Callable[[Sequence[Message], OffsetRange], pa.Array[Any]]
 
 
 # --- errors ------------------------------------------------------------------------------------------------
-
-
-def _unparsed(wanted: OffsetRange, offset: int, value: bytes | None, reason: str, where: str) -> TidegateError:
-    return TidegateError(
-        Code.ROW_UNPARSED,
-        expected="a value that parses by value=",
-        found=f"{shortly(value)}: {reason}",
-        where=f"{where}, {wanted.topic}-{wanted.partition}, offset {offset}",
-        next_step='correct the schema; or give the format unparsed="null", or unparsed="dead-letters" and the query'
-        " dead_letters=; then start again: the epoch's input comes again",
-    )
 
 
 def _named(wanted: OffsetRange) -> str:

@@ -236,8 +236,8 @@ PLANTED_GRAPH_BUGS: Final = (
     PlantedGraphBug(
         "one task reads what was in flight in a partition before what comes behind it",
         "tidegate.sources.kafka.offsets",
-        "key=lambda each: (each.topic, each.partition, each.start)",
-        "key=lambda each: (each.topic, each.partition, -each.start)",
+        "for found in partitions[each])",
+        "for found in partitions[each][::-1])",
         near=27,
     ),
     PlantedGraphBug(

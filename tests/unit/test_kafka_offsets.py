@@ -558,12 +558,6 @@ def test_few_rows_of_many_partitions_are_read_by_a_task_for_each_core():
     assert [len(task) for task in tasks] == [32, 32]
 
 
-def test_one_task_reads_the_ranges_of_a_partition_in_their_order():
-    """A channel over Kafka has two after a restore: what was in flight comes before the new generation's rows."""
-    flying, newer, other = OffsetRange("a", 0, 5, 6), OffsetRange("a", 0, 9, 5_000), OffsetRange("a", 1, 0, 3_000)
-    assert shared_by_tasks([other, newer, flying], cores=4) == [(flying, newer), (other,)]
-
-
 @pytest.mark.parametrize(("rows", "tasks"), [(1, 4), (199, 4), (250, 5), (500, 10), (1_000_000, 16)])
 def test_more_rows_get_more_tasks_but_no_core_more_than_four(rows: int, tasks: int):
     wanted = [OffsetRange("a", number, 0, rows) for number in range(20)]

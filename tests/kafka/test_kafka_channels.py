@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -122,6 +123,8 @@ def test_a_partition_that_is_added_later_is_read_from_its_begin(place: Place, br
     run(chain(place, channel))
     admin = AdminClient({"bootstrap.servers": broker.servers})
     admin.create_partitions([NewPartitions(channel.topic, 4)])[channel.topic].result(10)
+    topics = partial(admin.list_topics, channel.topic)
+    wait_until(lambda: len(topics().topics[channel.topic].partitions) == 4, "the broker knows the new partitions")
     words = [f"word-{number}" for number in range(40)]
     place.write(*words)
     run(chain(place, channel))

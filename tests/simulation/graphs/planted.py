@@ -270,13 +270,6 @@ PLANTED_GRAPH_BUGS: Final = (
         "            key=staged[0].key,\n",
         "            key=None,\n",
     ),
-    PlantedGraphBug(
-        "the cut is compared with the records",
-        "tidegate.savepoints.cut",
-        "    if not alignment.allows(unread):\n",
-        "    if False and not alignment.allows(unread):\n",
-        near=460,
-    ),
 )
 
 

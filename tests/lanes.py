@@ -24,10 +24,10 @@ from typing import IO
 ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
-    ("crash", "jobs", "unit"),
+    ("crash", "jobs", "postgres", "unit"),
     ("clusters", "formats", "kafka", "outside", "simulation", "surprises"),
     ("house", "integration/test_[a-l]*.py", "storages"),
-    ("contract", "integration/test_[m-z]*.py", "postgres"),
+    ("contract", "integration/test_[m-z]*.py"),
 )
 """Folders and files of `tests/` by lane, as patterns, so that all lanes take about as long."""
 

@@ -48,6 +48,7 @@ def test_a_machine_where_all_is_well(tmp_path: Path) -> None:
         "extra kafka",
         "extra hdfs",
         "extra s3",
+        "extra postgres",
         "settings",
         "storage",
         "locks",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -118,7 +119,8 @@ def test_a_record_that_is_no_row_of_the_channel_is_refused_with_a_step_that_a_ch
 
 
 def test_a_partition_that_is_added_later_is_read_from_its_begin(place: Place, broker: Broker) -> None:
-    channel = over(broker, partitions=1)
+    """A producer that is used again learns of new partitions at its next look."""
+    channel = replace(over(broker, partitions=1), options={"topic.metadata.refresh.interval.ms": 100})
     place.write("sea")
     run(chain(place, channel))
     admin = AdminClient({"bootstrap.servers": broker.servers})

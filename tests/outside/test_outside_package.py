@@ -164,7 +164,7 @@ def test_where_its_package_is_missing_the_command_says_which_kind_of_source_it_n
     monkeypatch.setenv("PYTHONPATH", os.environ["PYTHONPATH"].removeprefix(f"{PACKAGE}{os.pathsep}"))
     _, found = command("check", "--job", "job", "--option", "token=env:HOME", "--dir", str(job.root))
     about = {each["what"]: each for each in found}["source in"]
-    assert "no 'drops'; there are files, kafka, socket" in about["detail"]
+    assert "no 'drops'; there are channel, files, kafka, kafka-channel, socket" in about["detail"]
     assert "install the package that has it" in about["next"]
 
 

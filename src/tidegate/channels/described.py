@@ -1,4 +1,4 @@
-"""A channel as its readers see it, opened by a command: from the description that each start of the job leaves."""
+"""An embedded channel as its readers see it, opened by a command: from the description of the job's newest start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from tidegate.channels.log import ChannelLog
 from tidegate.core.errors import TidegateError
 from tidegate.core.health import Finding, failed_by, ok
 from tidegate.sources.base import Replay, Source, Traits
-from tidegate.sources.kafka.described import DescribedKafka
 from tidegate.storages.schemes import Folder
 
 
@@ -41,13 +40,3 @@ class DescribedChannel(Source):
         except TidegateError as error:
             return failed_by(what, error)
         return [ok(what, f"{self.told(self.describe())}: {kept.epochs} epochs with {kept.rows} rows are kept")]
-
-
-class DescribedKafkaChannel(DescribedKafka):
-    """The rows of a channel over Kafka: the records of its topic."""
-
-    kind: ClassVar[str] = "kafka-channel"
-
-    @classmethod
-    def told(cls, described: Mapping[str, object]) -> str:
-        return f"channel over {super().told(described)}"

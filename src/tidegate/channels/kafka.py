@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from tidegate.channels.channel import Channel, RowsBetween, Shares
-from tidegate.channels.described import DescribedKafkaChannel
+from tidegate.channels.described_topic import DescribedKafkaChannel
 from tidegate.channels.log import ChannelLog, taken
 from tidegate.channels.topic import ANSWER_KEPT_SECONDS, TopicOfChannel
 from tidegate.channels.topic_checks import kept_too_short, refused_values

@@ -18,7 +18,7 @@ _KINDS: Final = Kinds(
         "channel": "tidegate.channels.described:DescribedChannel",
         "files": "tidegate.sources.files.described:DescribedFiles",
         "kafka": "tidegate.sources.kafka.described:DescribedKafka",
-        "kafka-channel": "tidegate.channels.described:DescribedKafkaChannel",
+        "kafka-channel": "tidegate.channels.described_topic:DescribedKafkaChannel",
         "socket": "tidegate.sources.socket:DescribedSocket",
     },
     Code.SOURCE_OUT_OF_REACH,

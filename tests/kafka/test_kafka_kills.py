@@ -30,7 +30,7 @@ KILLED_AT = sampled(
         pytest.param(["task.prepared@1", "commit.after@2"], id="in a task, committed"),
     ]
 )
-"""Failpoints in the order in which an epoch passes them, each in an epoch of its own."""
+"""An epoch passes these failpoints, in this order. Each one strikes in an epoch of its own."""
 
 
 @turn(2, of=4)

@@ -32,7 +32,7 @@ KILLED_AT = sampled(
         pytest.param("gc.clean.before@2", id="not cleaned"),
     ]
 )
-"""Failpoints in the order in which an epoch passes them."""
+"""An epoch passes these failpoints, in this order."""
 
 
 @pytest.mark.timeout(600)

@@ -37,7 +37,7 @@ class Place:
         return PostgresSink("out", self.server.conninfo, **given)
 
     def make(self, statement: str) -> None:
-        """Run a statement in which `@` stands for the schema."""
+        """Run a statement: `@` stands for the schema."""
         self.server.execute(statement.replace("@", quoted(self.schema)))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:

@@ -219,7 +219,7 @@ PLANTED: dict[str, tuple[object, str, object, int]] = {
     "a restore that counts writes its token": (ingest_restore_elsewhere, "OWNER", "no-owner", 40),
     "the restore opens the log": (ingest_restore_elsewhere, "_end_appends", lambda _folder, _end: None, 1),
 }
-"""By rule: what is put in the place of what, and from which request on it is looked for."""
+"""By rule: a module, a name in it, its wrong value, and the request at which the search begins."""
 
 
 @pytest.mark.parametrize("rule", PLANTED)

@@ -142,7 +142,7 @@ def read(folder: Folder, rows: Sequence[tuple[PublishedRows, ...]]) -> list[list
 
 
 def in_order_in_one_task(tasks: list[list[dict[str, Any]]]) -> bool:
-    """True if all rows of an account are in one task, in the order in which they were written."""
+    """True if all rows of an account are in one task, in the order of the writes."""
     for account in ACCOUNTS:
         where = [task for task in tasks if any(row["account"] == account for row in task)]
         if len(where) > 1:

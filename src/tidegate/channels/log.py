@@ -205,7 +205,7 @@ class ChannelLog:
         return any((each.generation, each.epoch) >= (generation, epoch) for each in newest)
 
     def between(self, begin: Mapping[str, int], end: Mapping[str, int], where: str) -> list[PublishedRows]:
-        """The rows between two positions, in the order in which they were published.
+        """The rows between two positions, in the order of publication.
 
         Raises CHANNEL_LOST if a row is not there any more.
         """

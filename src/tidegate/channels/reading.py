@@ -71,7 +71,7 @@ class DonePositions:
 
 def shared_by_tasks(rows: Sequence[PublishedRows], tasks: int) -> list[tuple[PublishedRows, ...]]:
     """The rows divided among at most `tasks` tasks, so that each has about as many. Rows with the same key are in one
-    task, in the order in which they were published.
+    task, in the order of publication.
     """
     if all(each.key is None for each in rows):
         return _in_order(rows, tasks)

@@ -44,8 +44,8 @@ from tidegate.storages.storage import Storage
 class EmbeddedChannel:
     """A channel with keys, in the folder of the job: `job.channel("orders", EmbeddedChannel("account", partitions=8))`.
 
-    Rows with the same key are in one partition. A reader reads a partition in one task, in the order in which its rows
-    were written. Which partition a key has depends on nothing but its value and `partitions`.
+    Rows with the same key are in one partition. One task of a reader reads a partition, in the order of the writes. The
+    value of a key and `partitions` alone decide its partition.
 
     `key`: a column of a plain type: a number, a string, binary, a boolean, a date or a time. `partitions`: 1 to 256. It
     bounds how many tasks of a reader share the rows. A task of the writer has a file for each partition, in each epoch.

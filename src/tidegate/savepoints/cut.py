@@ -67,10 +67,11 @@ def _alignment_of(query: DoneEpoch, channels: Iterable[str], alignment: Alignmen
     """At-least-once a reader of one channel is held all the same: it may not be ahead. A source without a position may
     read another channel.
     """
+    if alignment is not Alignment.AT_LEAST_ONCE:
+        return alignment
     texts = [text for _, text in positions_of(query.sources, query.offsets)]
     read = [each for each in channels if any(text and position_in(text, each) is not None for text in texts)]
-    is_held = len(read) == 1 and None not in texts
-    return Alignment.ALIGNED if is_held and alignment is Alignment.AT_LEAST_ONCE else alignment
+    return Alignment.ALIGNED if len(read) == 1 and None not in texts else alignment
 
 
 def _begin(job_folder: Folder, query: DoneEpoch, source: str) -> str:

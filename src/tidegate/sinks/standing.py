@@ -51,6 +51,22 @@ class Entry:
             committables=tuple(sorted(committable.digest for committable in committables)),
         )
 
+    @classmethod
+    def of_row(cls, job_id: str, generation: int, epoch: int, digest: str, committables: str) -> Entry:
+        """The entry that a row of a database's ledger holds, by its columns."""
+        return cls(
+            job_id=job_id,
+            generation=generation,
+            epoch=epoch,
+            digest=digest,
+            committables=tuple(committables.split("\n")),
+        )
+
+    @property
+    def row(self) -> tuple[str, int, int, str, str]:
+        """What a row of a database's ledger holds: `of_row` reads it. The digests stand on a line each."""
+        return self.job_id, self.generation, self.epoch, self.digest, "\n".join(self.committables)
+
     @property
     def position(self) -> Position:
         return Position(job_id=self.job_id, generation=self.generation, epoch=self.epoch, digest=self.digest)

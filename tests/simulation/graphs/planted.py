@@ -253,7 +253,7 @@ PLANTED_GRAPH_BUGS: Final = (
         "    if True:\n",
     ),
     PlantedGraphBug(
-        "the rows of a partition are read in the order in which they were published",
+        "the rows of a partition are read in the order of publication",
         _READING,
         "        groups.setdefault(number_of(each.part) % divisor, []).append(each)\n",
         "        groups.setdefault(number_of(each.part) % divisor, []).insert(0, each)\n",

@@ -70,11 +70,10 @@ class Ledger:
 
     def record(self, identity: SinkIdentity, entry: Entry) -> None:
         """Write the row of an epoch inside the open transaction, and delete the oldest rows."""
-        columns = (entry.job_id, entry.generation, entry.epoch, entry.digest, "\n".join(entry.committables))
         run(
             self._connection,
             f"INSERT INTO {self._rows} VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            (*_sink(identity), *columns),
+            (*_sink(identity), *entry.row),
         )
         run(
             self._connection,
@@ -99,20 +98,11 @@ class Ledger:
         """The row of one epoch in the identity's generation, of any job id."""
         row = run(
             self._connection,
-            f"SELECT job_id, digest, committables FROM {self._rows}"
+            f"SELECT job_id, generation, epoch, digest, committables FROM {self._rows}"
             f" WHERE {_OF_SINK} AND generation = %s AND epoch = %s",
             (*_sink(identity), identity.generation, epoch),
         ).fetchone()
-        if row is None:
-            return None
-        job_id, digest, committables = row
-        return Entry(
-            job_id=job_id,
-            generation=identity.generation,
-            epoch=epoch,
-            digest=digest,
-            committables=tuple(committables.split("\n")),
-        )
+        return None if row is None else Entry.of_row(*row)
 
     def newest_of(self, identity: SinkIdentity) -> Position | None:
         """The newest row of any generation, for this job's name or its id. None also if the ledger does not exist."""

@@ -32,8 +32,7 @@ _NEWEST_FIRST = "ORDER BY generation DESC, epoch DESC LIMIT 1"
 
 def record(target: sqlite3.Connection, identity: SinkIdentity, entry: Entry) -> None:
     """Write the row of an epoch inside the open transaction, and delete the oldest rows."""
-    columns = (entry.job_id, entry.generation, entry.epoch, entry.digest, "\n".join(entry.committables))
-    target.execute(f"INSERT INTO main.{LEDGER} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*_sink(identity), *columns))
+    target.execute(f"INSERT INTO main.{LEDGER} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*_sink(identity), *entry.row))
     target.execute(
         f"DELETE FROM main.{LEDGER} WHERE {_OF_SINK} AND (generation, epoch) <= "
         f"(SELECT generation, epoch FROM main.{LEDGER} WHERE {_OF_SINK} {_NEWEST_FIRST} OFFSET {KEPT_ROWS})",
@@ -44,19 +43,11 @@ def record(target: sqlite3.Connection, identity: SinkIdentity, entry: Entry) -> 
 def entry_of(target: sqlite3.Connection, identity: SinkIdentity, epoch: int) -> Entry | None:
     """The row of one epoch in the identity's generation, of any job id."""
     row = target.execute(
-        f"SELECT job_id, digest, committables FROM main.{LEDGER} WHERE {_OF_SINK} AND generation = ? AND epoch = ?",
+        f"SELECT job_id, generation, epoch, digest, committables FROM main.{LEDGER}"
+        f" WHERE {_OF_SINK} AND generation = ? AND epoch = ?",
         (*_sink(identity), identity.generation, epoch),
     ).fetchone()
-    if row is None:
-        return None
-    job_id, digest, committables = row
-    return Entry(
-        job_id=job_id,
-        generation=identity.generation,
-        epoch=epoch,
-        digest=digest,
-        committables=tuple(committables.split("\n")),
-    )
+    return None if row is None else Entry.of_row(*row)
 
 
 def take_out(target: sqlite3.Connection, identity: SinkIdentity, epoch: int) -> None:

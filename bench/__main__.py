@@ -36,6 +36,7 @@ _ROUNDS: Mapping[str, int] = {
     "scale": 1,
     "storage": 3,
     "barriers": 5,
+    "sinks": 5,
 }
 _QUICK_ROUNDS = 1
 _LEAST_EPOCHS = 20

@@ -35,6 +35,7 @@ from bench import (
     scale_snapshot,
     scale_state,
     simulation,
+    sink_postgres,
     start,
     storage_cluster,
     storage_epochs,
@@ -91,6 +92,11 @@ BARRIERS: Mapping[str, Measure] = {
     "channel-throughput": channel_throughput.measure_throughput,
     "channel-latency": channel_throughput.measure_latency,
 }
+SINKS: Mapping[str, Measure] = {
+    **{f"sink-postgres-{each}": partial(sink_postgres.measure_append, each) for each in sink_postgres.GOALS},
+    "sink-postgres-readers": sink_postgres.measure_readers,
+    "sink-postgres-growth": sink_postgres.measure_growth,
+}
 SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,
     "kafka": KAFKA,
@@ -103,6 +109,7 @@ SUITES: Mapping[str, Mapping[str, Measure]] = {
     "scale": SCALE,
     "storage": STORAGE,
     "barriers": BARRIERS,
+    "sinks": SINKS,
 }
 MEASURES: Mapping[str, Measure] = {name: measure for suite in SUITES.values() for name, measure in suite.items()}
 NEEDS: Mapping[str, environments.Environment] = {

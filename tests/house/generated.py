@@ -148,6 +148,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-scale": partial(benchmarks, "scale"),
     "benchmarks-storage": partial(benchmarks, "storage"),
     "benchmarks-barriers": partial(benchmarks, "barriers"),
+    "benchmarks-sinks": partial(benchmarks, "sinks"),
     "benchmarks-alignments": benchmarks_by_alignment,
     "commands": command_reference.reference,
     "errors": errors,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
@@ -40,7 +40,7 @@ class InputRow:
     """One row of the input."""
 
     number: int
-    word: str
+    word: str | None
     value: int
 
 
@@ -49,7 +49,7 @@ class Row:
     """One row of `rows`."""
 
     number: int
-    word: str
+    word: str | None
     value: int
     lucky: float
 
@@ -68,14 +68,15 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What was found, by sink and in any order."""
+    """What was found, by sink and in any order. `newest`: in sinks with a key, which keep the last row of each word."""
 
     rows: Mapping[str, Sequence[Row]]
     sums: Mapping[str, Sequence[Sum]]
+    newest: Mapping[str, Sequence[Sum]] = field(default_factory=dict[str, Sequence[Sum]])
 
     @property
     def records(self) -> int:
-        return sum(len(found) for found in [*self.rows.values(), *self.sums.values()])
+        return sum(len(found) for found in [*self.rows.values(), *self.sums.values(), *self.newest.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ def check(files: Sequence[Sequence[InputRow]], outputs: Outputs, level: Level = 
     if level is Level.EXACTLY_ONCE:
         findings += [found for sink, sums in outputs.sums.items() for found in _check_chain(sink, sums)]
         findings += [*_check_equal(outputs.rows), *_check_equal(outputs.sums)]
+        findings += [found for sink, sums in outputs.newest.items() for found in _check_newest(outputs, sink, sums)]
     return Verdict(level, tuple(findings))
 
 
@@ -140,11 +142,12 @@ def _check_sums(files: Sequence[Sequence[InputRow]], sink: str, sums: Sequence[S
     expected: dict[tuple[str, int], int] = {}
     epochs: list[list[tuple[str, int]]] = []
     for file in files:
-        seen.update(row.word for row in file)
-        for row in file:
-            totals[row.word] += row.value
-            expected[row.word, seen[row.word]] = totals[row.word]
-        epochs.append([(row.word, seen[row.word]) for row in file])
+        counted = [(row.word, row.value) for row in file if row.word is not None]
+        seen.update(word for word, _ in counted)
+        for word, value in counted:
+            totals[word] += value
+            expected[word, seen[word]] = totals[word]
+        epochs.append([(word, seen[word]) for word, _ in counted])
     yield from _check_keys(sink, epochs, Counter((each.word, each.seen) for each in sums))
     for each in sums:
         if expected.get((each.word, each.seen), each.total) != each.total:
@@ -187,3 +190,17 @@ def _check_equal(sinks: Mapping[str, Sequence[Hashable]]) -> Iterator[Finding]:
         theirs = Counter(found)
         for row, times in [*(counted - theirs).items(), *(theirs - counted).items()]:
             yield Finding(Kind.TORN, f"{first} and {sink}", None, f"{row} is in one of them only", times)
+
+
+def _check_newest(outputs: Outputs, sink: str, found: Sequence[Sum]) -> Iterator[Finding]:
+    """A sink with a key shows the last row of each word that another sink of the query shows."""
+    first, sums = next(iter(outputs.sums.items()))
+    newest = {each.word: each for each in sorted(sums, key=lambda each: each.seen)}
+    there = Counter(each.word for each in found)
+    for each in found:
+        if each != newest.get(each.word):
+            yield Finding(Kind.TORN, f"{sink} and {first}", None, f"{each}, and not {newest.get(each.word)}")
+    for word in newest:
+        if there[word] != 1:
+            kind = Kind.REPEATED if there[word] else Kind.LOST
+            yield Finding(kind, sink, None, f"{word} is there {there[word]} times")

@@ -17,12 +17,15 @@ from tests.campaign.checker import InputRow
 from tests.campaign.drivers import LOOK_SECONDS, CampaignFailed, Driver, Drivers, wait_until
 from tests.campaign.footprint import Footprint, footprints, patiently
 from tests.campaign.places import Places
+from tests.campaign.stores import Server
 from tidegate.disk.strike_folder import StrikeFolder, TakenBy
 from tidegate.storages.opening import open_storage
 
 SeenT = TypeVar("SeenT")
 _WORDS = [f"w{index}" for index in range(12)]
-_ROWS_PER_FILE = 8
+ROWS_AT_LEAST = 8
+"""Of a file: each with another word."""
+
 _MORE_FILES_AT_MOST = 60
 """Records that are not on a disk go twenty epochs together, and a driver that was killed counts from its start again:
 some places are passed once in forty epochs."""
@@ -38,9 +41,21 @@ _HIDDEN = ".input"
 class Field:
     """The job's surroundings; `driver` is the one that runs it."""
 
-    def __init__(self, places: Places, stable: Drivers, chance: random.Random, driver: Driver | None = None) -> None:
+    def __init__(
+        self,
+        places: Places,
+        stable: Drivers,
+        chance: random.Random,
+        driver: Driver | None = None,
+        *,
+        store: Server | None = None,
+        rows_per_file: int = ROWS_AT_LEAST,
+    ) -> None:
+        """`store`: the server that is struck as well. `rows_per_file`: those behind the first ones have no word."""
         self.places = places
         self.stable = stable
+        self.store = store
+        self._wordless = [None] * (rows_per_file - ROWS_AT_LEAST)
         self.chance = chance
         self.files: list[list[InputRow]] = []
         self.strikes = StrikeFolder(places.strikes)
@@ -66,8 +81,8 @@ class Field:
         """Add files; the epoch of the last one. Spark takes them in the order of their times, in milliseconds."""
         for _ in range(count):
             number = len(self.files)
-            words = self.chance.sample(_WORDS, _ROWS_PER_FILE)
-            first = number * _ROWS_PER_FILE
+            words = [*self.chance.sample(_WORDS, ROWS_AT_LEAST), *self._wordless]
+            first = number * len(words)
             rows = [InputRow(first + i, word, self.chance.randrange(1000)) for i, word in enumerate(words)]
             lines = [json.dumps({"number": row.number, "word": row.word, "value": row.value}) for row in rows]
             self._write(number, "".join(f"{line}\n" for line in lines))

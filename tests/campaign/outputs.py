@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from tests.campaign.checker import Outputs, Row, Sum
 from tests.campaign.footprint import patiently
 from tests.campaign.places import ROWS, SUMS, Places
+from tests.campaign.stores import STORES
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
@@ -32,6 +33,19 @@ def read_outputs(places: Places) -> Outputs:
                 "sums-files": [Sum(**row) for row in _lines(places.files(SUMS))],
                 "sums-more": [Sum(**row) for row in _lines(places.more_files(SUMS))],
             },
+        )
+    if places.store is not None:
+        store = STORES[places.store]
+        return Outputs(
+            rows={
+                "rows-store": [Row(*row) for row in store.rows(ROWS)],
+                "rows-files": [Row(**row) for row in _parquet(places.files(ROWS))],
+            },
+            sums={
+                "sums-store": [Sum(*row) for row in store.rows(SUMS)],
+                "sums-files": [Sum(**row) for row in _lines(places.files(SUMS))],
+            },
+            newest={name: [Sum(*row) for row in store.rows(name)] for name in store.keyed},
         )
     return Outputs(
         rows={

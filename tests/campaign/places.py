@@ -22,6 +22,9 @@ CHECKPOINTS = "CAMPAIGN_CHECKPOINTS"
 MASTER = "CAMPAIGN_MASTER"
 """The environment variable with the URL of a cluster; input and output are then beside the checkpoints."""
 
+STORE = "CAMPAIGN_STORE"
+"""The environment variable with the name of the store that takes the place of SQLite and the tray, see `stores`."""
+
 LEASE_SECONDS = 6
 """The lease of a driver whose checkpoints are not on the local disk."""
 
@@ -37,7 +40,9 @@ class Places:
 
     @property
     def input(self) -> Path:
-        """JSON files `{"number": 17, "word": "w3", "value": 5}`, a word at most once in each. One file is one epoch."""
+        """JSON files `{"number": 17, "word": "w3", "value": 5}`, a word at most once in each. A row whose word is null
+        is not for `sums`. One file is one epoch.
+        """
         return self.root / "input"
 
     @property
@@ -54,6 +59,11 @@ class Places:
     def on_cluster(self) -> bool:
         """Whether executors on other machines could do the work: nothing of it is on a local disk then."""
         return MASTER in os.environ
+
+    @property
+    def store(self) -> str | None:
+        """The name of the store whose sinks are struck, if there is one."""
+        return os.environ.get(STORE)
 
     @property
     def input_folder(self) -> Folder:

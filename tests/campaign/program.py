@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.campaign.places import DELIVERY, JOB, LEASE_SECONDS, MASTER, ROWS, SUMS, Places
+from tests.campaign.stores import STORES
 from tests.campaign.tray import TraySink
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 from tidegate.machine.s3a import s3a_jars
@@ -66,11 +67,15 @@ def build_job(session: SparkSession, places: Places, checkpoints: str) -> Job:
         sinks=_sinks(places, ROWS, "parquet"),
     )
     more = job.source("sums-in", _source(places)).withColumn("drawn", (F.rand() * 2**40).cast("long"))
-    sums = more.groupBy("word").agg(
-        F.count("*").alias("seen"),
-        F.sum("value").alias("total"),
-        F.sum("drawn").alias("chain"),
-        F.max_by("drawn", "number").alias("last"),
+    sums = (
+        more.where("word IS NOT NULL")
+        .groupBy("word")
+        .agg(
+            F.count("*").alias("seen"),
+            F.sum("value").alias("total"),
+            F.sum("drawn").alias("chain"),
+            F.max_by("drawn", "number").alias("last"),
+        )
     )
     job.query(
         SUMS,
@@ -85,6 +90,8 @@ def _sinks(places: Places, query: str, kind: Literal["parquet", "json"]) -> list
     files = FileSink(f"{query}-files", str(places.files(query)), format=kind)
     if places.on_cluster:
         return [files, FileSink(f"{query}-more", str(places.more_files(query)), format=kind)]
+    if places.store is not None:
+        return [*STORES[places.store].sinks(query), files]
     places.database.parent.mkdir(exist_ok=True)
     table = SQLiteSink(f"{query}-table", str(places.database), table=query)
     return [table, files, TraySink(f"{query}-tray", places.tray(query))]

@@ -12,18 +12,22 @@ from pathlib import Path
 from tests.campaign.checker import FORBIDDEN, Kind, check
 from tests.campaign.drivers import CampaignFailed, Stable
 from tests.campaign.ending import flaws_kept
-from tests.campaign.field import Field
+from tests.campaign.field import ROWS_AT_LEAST, Field
 from tests.campaign.left_over import left_over
 from tests.campaign.outputs import read_outputs
 from tests.campaign.places import Places
-from tests.campaign.schedule import At, Step, plan, plan_common, plan_remote
+from tests.campaign.schedule import At, Step, plan, plan_common, plan_remote, plan_store
 from tests.campaign.servers import servers
-from tests.campaign.situations import COMMON_PLACES, exact_places, point_of, remote_places
+from tests.campaign.situations import COMMON_PLACES, exact_places, point_of, remote_places, store_places
+from tests.campaign.stores import STORES, serve
 from tests.campaign.striking import carry_out
 from tidegate.core.levels import Level
 from tidegate.storages.schemes import Scheme
 
 _CHECK_EVERY = 25
+_EPOCHS_PER_STEP = 3
+"""About so many a step needs, with those that let the job catch up."""
+
 _EPOCHS_AT_LEAST = 26
 """Then the first records have been cleaned up."""
 
@@ -40,10 +44,15 @@ class Options:
     common: bool = False
     storage: Scheme = Scheme.FILE
     cluster: bool = False
+    store: str | None = None
+    records: int | None = None
 
     @property
     def command(self) -> str:
         """What repeats this campaign."""
+        if self.store is not None:
+            records = "" if self.records is None else f" --records {self.records}"
+            return f"./dev campaign {self.store} --kills {self.kills} --seed {self.seed}{records}"
         level = "" if self.level is Level.EXACTLY_ONCE else f" --level {self.level.value}"
         common = " --common" if self.common else ""
         storage = "" if self.storage is Scheme.FILE else f" --storage {self.storage.value}"
@@ -52,6 +61,8 @@ class Options:
 
     def plan(self) -> list[Step]:
         """What is struck; where all levels pass, if the level is not exactly-once."""
+        if self.store is not None:
+            return plan_store(self.seed, self.kills)
         common = self.common or self.level is not Level.EXACTLY_ONCE
         if self.storage is not Scheme.FILE and not common:
             return plan_remote(self.seed, self.kills, cluster=self.cluster)
@@ -59,6 +70,8 @@ class Options:
 
     def places(self) -> Sequence[str]:
         """The places that have to be passed."""
+        if self.store is not None:
+            return store_places()
         if self.common or self.level is not Level.EXACTLY_ONCE:
             return COMMON_PLACES
         return exact_places() if self.storage is Scheme.FILE else remote_places(cluster=self.cluster)
@@ -124,10 +137,13 @@ def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequenc
     level = None if options.level is Level.EXACTLY_ONCE else options.level.value
     with (
         servers(options.storage, options.folder, cluster=options.cluster),
+        serve(options.store, options.folder) as store,
         flaws_kept(report) as begun,
         Stable(places, level=level) as stable,
     ):
-        ground = Field(places, stable, random.Random(options.seed))
+        rows = ROWS_AT_LEAST if options.records is None else options.records // (_EPOCHS_PER_STEP * len(todo))
+        chance = random.Random(options.seed)
+        ground = Field(places, stable, chance, store=store, rows_per_file=max(ROWS_AT_LEAST, rows))
         try:
             strike_all(todo, ground, report, tell, begun)
         finally:
@@ -170,11 +186,16 @@ def strike_all(
             ground.catch_up()
             _compare(ground, report)
     ground.feed_slowly(max(1, _EPOCHS_AT_LEAST - len(ground.files)))
+    while sum(map(len, ground.files)) < (report.options.records or 0):
+        ground.feed_slowly(1)
     ground.stop()
     _compare(ground, report)
     _check_threads(ground.places)
     if not ground.places.job.is_local:
         report.left = left_over(ground.places.job.parent.parent)
+    if report.options.store is not None:
+        report.left = STORES[report.options.store].left_over()
+        report.flaws += [f"left in the store: {name}" for names in report.left.values() for name in names]
     report.aborted, report.redone = ground.stable.sum_of("aborted"), ground.stable.sum_of("redone")
 
 

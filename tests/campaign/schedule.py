@@ -21,6 +21,7 @@ from tests.campaign.situations import (
     point_of,
     remote_places,
     situation_of,
+    store_places,
 )
 from tidegate.core.failpoints import TASK_POINTS, Action
 
@@ -117,7 +118,18 @@ class Scenario:
         return self.name
 
 
-Step: TypeAlias = At | Kill | Pause | Stall | Damage | Scenario
+@dataclass(frozen=True, slots=True)
+class StoreCrash:
+    """The server of the sinks dies a moment after a record of one query has appeared, and comes back at once."""
+
+    query: str
+    record: str
+
+    def __str__(self) -> str:
+        return f"crash the server behind {self.record} of {self.query}"
+
+
+Step: TypeAlias = At | Kill | Pause | Stall | Damage | Scenario | StoreCrash
 
 
 def kills_in(steps: Sequence[Step]) -> int:
@@ -148,6 +160,25 @@ def plan_remote(seed: int, kills: int, *, cluster: bool = False) -> list[Step]:
         *chance.sample(errors, min(len(errors), kills // 4)),
         *(replace(_pause(chance), beside=False) for _ in range(max(1, kills // 8))),
         *(Stall(chance.choice(_STALLED), chance.random() < 0.5) for _ in range(max(2, kills // 4))),
+    ]
+    chance.shuffle(steps)
+    return _late_ones_last(steps)
+
+
+def plan_store(seed: int, kills: int) -> list[Step]:
+    """`kills` kills, half of them at failpoints, a quarter as many errors, an eighth as many pauses and crashes of the
+    server of the sinks."""
+    chance = random.Random(seed)
+    places = store_places()
+    crashes = [At(place, Action.CRASH, _jvm_too(chance, place), _in_recovery(chance, place)) for place in places]
+    struck = _sample(chance, crashes, kills // 2)
+    errors = [At(place, action) for place in places for action in actions_at(place) if action is not Action.CRASH]
+    steps: list[Step] = [
+        *struck,
+        *(_kill(chance) for _ in range(kills - len(struck))),
+        *chance.sample(errors, min(len(errors), kills // 4)),
+        *(_pause(chance) for _ in range(max(1, kills // 8))),
+        *(StoreCrash(chance.choice(QUERIES), chance.choice(RECORDS)) for _ in range(max(1, kills // 8))),
     ]
     chance.shuffle(steps)
     return _late_ones_last(steps)

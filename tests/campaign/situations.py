@@ -99,6 +99,12 @@ def remote_places(*, cluster: bool = False) -> list[str]:
     return [place for place in places if point_of(place) not in left_out]
 
 
+def store_places() -> list[str]:
+    """Those that each database passes: whether it lists open transactions or loses its rows is its own affair."""
+    left_out = {*_BY_HAND, Situation.LOSES, Situation.UNDECIDED}
+    return [place for place in exact_places() if situation_of(place) not in left_out]
+
+
 _BY_HAND = (Situation.DAMAGED, Situation.LEFT_OVER, Situation.COMES_BACK, Situation.TAKEOVER)
 
 

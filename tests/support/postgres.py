@@ -99,6 +99,11 @@ class PostgresServer:
             self._process.send_signal(number)
             self._process.wait()
 
+    def crash(self) -> None:
+        """As by a power loss: it recovers from its log."""
+        self.stop(signal.SIGQUIT)
+        self.resume()
+
     def remove(self) -> None:
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self._folder, ignore_errors=True)

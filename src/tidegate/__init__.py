@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.rows import RowRefused
     from tidegate.sinks.sqlite.sink import SQLiteSink
     from tidegate.sinks.two_phase_commit import TwoPhaseCommitSink
+    from tidegate.sinks.write_ahead import WriteAheadSink
     from tidegate.spark.function_sink import FunctionSink
     from tidegate.spark.handle import JobHandle
     from tidegate.spark.job import Job
@@ -61,6 +62,7 @@ __all__ = [
     "TidegateError",
     "TwoPhaseCommitSink",
     "TwoPhaseSink",
+    "WriteAheadSink",
     "happenings",
     "only_parsed",
     "operate",
@@ -96,6 +98,7 @@ _HOMES = {
     "TidegateError": "tidegate.core.errors",
     "TwoPhaseCommitSink": "tidegate.sinks.two_phase_commit",
     "TwoPhaseSink": "tidegate.sinks.base",
+    "WriteAheadSink": "tidegate.sinks.write_ahead",
     "only_parsed": "tidegate.spark.parsing",
     "parsed_or_dead": "tidegate.spark.parsing",
     "read_savepoint": "tidegate.spark.read_savepoint",

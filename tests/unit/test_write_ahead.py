@@ -6,13 +6,13 @@ import io
 import json
 import pickle
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import pyarrow as pa
 import pytest
 
-from tidegate.core.records import Committable, Evidence, JournalRef, Outcome
+from tidegate.core.records import Answer, Committable, Evidence, JournalRef, Outcome
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.printing import PrintSink
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
@@ -28,12 +28,18 @@ class Kept(WriteAheadSink):
         self.published: list[tuple[int, list[int]]] = []
         self.shown: dict[int, Evidence] = {}
         self.error: Exception | None = None
+        self.has: bool | Exception | None = None
 
     def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
         if self.error is not None:
             raise self.error
         ids = [row["id"] for batch in batches for row in batch.to_pylist()]
         self.published.append((epoch.number, ids))
+
+    def confirmed(self, epoch: DecidedEpoch) -> bool | None:
+        if isinstance(self.has, Exception):
+            raise self.has
+        return self.has
 
     def evidence(self, committable: Committable) -> Evidence:
         return self.shown.get(committable.attempt.task, Evidence.ABSENT)
@@ -88,6 +94,92 @@ def test_unclear_evidence_publishes_nothing(journal: dict[str, pa.RecordBatch], 
     sink.shown = {1: evidence}
     assert [answer.outcome for answer in sink.commit(tasks)] == [Outcome.RETRY, Outcome.UNKNOWN]
     assert sink.published == []
+
+
+def test_a_confirmed_epoch_is_not_published_again(journal: dict[str, pa.RecordBatch]) -> None:
+    sink = Kept()
+    opened(sink, journal)
+    tasks = [prepared(sink, journal, task) for task in range(2)]
+    sink.has = True
+    assert [answer.outcome for answer in sink.commit(tasks)] == [Outcome.ALREADY] * 2
+    assert sink.published == []
+
+
+def test_an_epoch_that_the_target_does_not_have_is_published_without_a_look_at_its_transactions(
+    journal: dict[str, pa.RecordBatch],
+) -> None:
+    sink = Kept()
+    opened(sink, journal)
+    tasks = [prepared(sink, journal, task) for task in range(2)]
+    sink.has, sink.shown = False, dict.fromkeys(range(2), Evidence.UNKNOWN)
+    assert [answer.outcome for answer in sink.commit(tasks)] == [Outcome.COMMITTED] * 2
+    assert sink.published == [(3, [0, 1000])]
+
+
+def test_a_target_that_cannot_be_asked_now_gets_nothing_yet(journal: dict[str, pa.RecordBatch]) -> None:
+    sink = Kept()
+    opened(sink, journal)
+    committable = prepared(sink, journal, 0)
+    sink.has = TimeoutError("no answer")
+    (answer,) = sink.commit([committable])
+    assert (answer.outcome, answer.detail) == (Outcome.RETRY, "no answer")
+    assert sink.published == []
+
+
+def test_the_key_of_an_epoch_is_the_same_in_each_process_and_of_no_other_epoch(
+    journal: dict[str, pa.RecordBatch],
+) -> None:
+    tasks = tuple(prepared(Kept(), journal, task) for task in range(2))
+    epoch = DecidedEpoch(IDENTITY, 3, tasks)
+    assert DecidedEpoch(IDENTITY, 3, pickle.loads(pickle.dumps(tasks))).key == epoch.key
+    others = [
+        DecidedEpoch(IDENTITY, 4, tasks),
+        DecidedEpoch(IDENTITY, 3, tasks[:1]),
+        *(
+            DecidedEpoch(msgspec.structs.replace(IDENTITY, **{name: value}), 3, tasks)
+            for name, value in (("job_id", "other"), ("generation", 9), ("query", "other"), ("sink", "other"))
+        ),
+    ]
+    assert len({each.key for each in (epoch, *others)}) == 1 + len(others)
+
+
+def demand_committed(answers: Sequence[Answer]) -> None:
+    assert {answer.outcome for answer in answers} == {Outcome.COMMITTED}
+
+
+class Keyed(WriteAheadSink):
+    """Its target takes each key once. `arrived` is called when the target was asked and nothing is written yet."""
+
+    def __init__(self, target: dict[str, list[int]], arrived: Callable[[], None] | None = None) -> None:
+        super().__init__("numbers")
+        self.target = target
+        self.arrived = arrived
+
+    def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
+        rows = [row["id"] for batch in batches for row in batch.to_pylist()]
+        if self.arrived is not None:
+            self.arrived()
+        self.target.setdefault(epoch.key, rows)
+
+    def confirmed(self, epoch: DecidedEpoch) -> bool:
+        return epoch.key in self.target
+
+    def evidence(self, committable: Committable) -> Evidence:
+        return Evidence.UNKNOWN
+
+
+def test_a_driver_that_was_paused_between_its_question_and_its_write_repeats_nothing(
+    journal: dict[str, pa.RecordBatch],
+) -> None:
+    target: dict[str, list[int]] = {}
+    tasks: list[Committable] = []
+    successor = Keyed(target)
+    paused = Keyed(target, lambda: demand_committed(successor.commit(tasks)))
+    for sink in (paused, successor):
+        opened(sink, journal)
+    tasks += [prepared(paused, journal, task) for task in range(2)]
+    paused.commit(tasks)
+    assert list(target.values()) == [[0, 1000]]
 
 
 def test_a_target_that_is_down_is_tried_again(journal: dict[str, pa.RecordBatch]) -> None:

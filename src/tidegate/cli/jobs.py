@@ -209,6 +209,7 @@ _HISTORY_COLUMNS = (
     Column("rows", number=True),
     Column("aborted", number=True),
     Column("redone", number=True),
+    Column("shown again", number=True),
 )
 
 
@@ -298,7 +299,7 @@ def _query_row(query: QueryView, now: float) -> tuple[str, ...]:
 
 def _history_row(each: DoneCheckpoint) -> tuple[str, ...]:
     run = "-" if each.run == 0 else str(each.run)
-    figures = (number(each.duration_ms), str(each.rows), str(each.aborted), str(each.redone))
+    figures = (number(each.duration_ms), str(each.rows), str(each.aborted), str(each.redone), str(each.shown_again))
     return (moment(each.at), each.query, str(each.epoch), run, *figures)
 
 

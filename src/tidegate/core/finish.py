@@ -53,7 +53,7 @@ from tidegate.core.effects import (
     redo_transaction,
 )
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.happenings import DeadLettersWritten, EpochDecided, EpochDone, TransactionRedone
+from tidegate.core.happenings import DeadLettersWritten, EpochDecided, EpochDone, RowsShownAgain, TransactionRedone
 from tidegate.core.ledger import (
     COMMITS,
     DECIDED,
@@ -86,6 +86,7 @@ from tidegate.core.records import (
     Done,
     Evidence,
     FinishedThrough,
+    Outcome,
     Prepared,
     Run,
     SinkProgress,
@@ -116,7 +117,7 @@ def finish_decided_epoch(query: Query, run: Run, decided: Decided) -> Steps[Prep
     for number, mine in enumerate(committables):
         if number > 0:
             yield from stop_if_superseded(query, run)
-        yield from _commit(query, run, epoch, mine)
+        yield from _commit(query, run, decided, mine)
     done = Done(epoch=epoch, run=decided.run, prepared_digest=decided.prepared_digest)
     yield from put_if_absent(entry(DONE, epoch), encode(done), "done")
     reached = yield from _advance(epoch, prepared, (yield from recall_finished_through()))
@@ -265,8 +266,8 @@ def _chosen(query: Query, run: Run, decided: Decided) -> Steps[Prepared]:
 # --- the commit --------------------------------------------------------------------------------------------
 
 
-def _commit(query: Query, run: Run, epoch: int, committables: tuple[Committable, ...]) -> Steps[None]:
-    sink = committables[0].attempt.sink.sink
+def _commit(query: Query, run: Run, decided: Decided, committables: tuple[Committable, ...]) -> Steps[None]:
+    sink, epoch = committables[0].attempt.sink.sink, decided.epoch
     tries = 0
     while True:
         answers = yield from commit_sink(sink, committables)
@@ -274,6 +275,8 @@ def _commit(query: Query, run: Run, epoch: int, committables: tuple[Committable,
         for committable, answer in zip(committables, answers, strict=True):
             states.append((yield from _settle(query, run, committable, answer)))
         if set(states) == {TransactionState.COMMITTED}:
+            if tries > 0 or decided.run != run.run:
+                yield from _tell_shown_again(query, committables, answers)
             return
         yield Hesitate(sink, epoch, tries, "; ".join(answer.detail for answer in answers if answer.detail))
         tries += 1
@@ -319,6 +322,14 @@ def _tell_redone(committable: Committable, state: TransactionState) -> Steps[Non
     if state is TransactionState.COMMITTED:
         attempt = committable.attempt
         yield Tell(TransactionRedone(epoch=attempt.epoch, sink=attempt.sink.sink, task=attempt.task))
+
+
+def _tell_shown_again(query: Query, committables: Sequence[Committable], answers: Sequence[Answer]) -> Steps[None]:
+    """Count what this try has shown, if an earlier one, of this run or an older one, may have shown it as well."""
+    shown = [each for each, answer in zip(committables, answers, strict=True) if answer.outcome is Outcome.COMMITTED]
+    if shown and shown[0].attempt.sink.sink in query.repeating:
+        attempt = shown[0].attempt
+        yield Tell(RowsShownAgain(attempt.epoch, attempt.sink.sink, sum(each.rows for each in shown)))
 
 
 def _verdict(committable: Committable, state: TransactionState, detail: str) -> Steps[TidegateError]:

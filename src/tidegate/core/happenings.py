@@ -134,6 +134,23 @@ class TransactionRedone(Happening):
 
 
 @dataclass(frozen=True, slots=True)
+class RowsShownAgain(Happening):
+    """A sink without evidence was given an epoch's rows again, because an earlier call may have ended without an
+    answer.
+    """
+
+    epoch: int
+    sink: str
+    rows: int
+
+    def __str__(self) -> str:
+        return (
+            f"sink {self.sink} got {self.rows} rows of epoch {self.epoch} again: an earlier call may have ended without"
+            " an answer, so they may stand there twice"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionsAborted(Happening):
     """Transactions of dead runs were aborted; their epoch runs again."""
 

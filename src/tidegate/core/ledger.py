@@ -59,6 +59,7 @@ class Query:
 
     `local_lease`: only one run can be alive, proved by the job's lease (`Lease.proves_the_engine_dead`). `forgetful`:
     the sinks whose target keeps no evidence over a restart (a console). `expiring`: those whose evidence expires.
+    `repeating`: those that may show an interrupted epoch again (`Shows.AGAIN`).
     `levels`: of the sinks that are not exactly-once. `positions`: the begin of tidegate's own sources, if this start is
     the first of its generation. `may_repeat`: a rewind allows this generation to show rows of older ones again.
     `fingerprints`: of the stateful operators of the program; None without a program, or if they cannot be read.
@@ -74,6 +75,7 @@ class Query:
     sinks: tuple[str, ...]
     forgetful: frozenset[str] = frozenset()
     expiring: frozenset[str] = frozenset()
+    repeating: frozenset[str] = frozenset()
     max_concurrent: int = 1
     local_lease: bool = True
     levels: Mapping[str, Level] = field(default_factory=dict[str, Level])

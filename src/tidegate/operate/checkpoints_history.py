@@ -41,6 +41,8 @@ class DoneCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Transactions of dead runs aborted since the epoch before."""
     redone: int = 0
     """Lost transactions that were written again."""
+    shown_again: int = 0
+    """Rows that a sink without evidence may have shown twice."""
 
 
 class CheckpointsHistory:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from tidegate.core.digests import digest_of
 from tidegate.core.errors import TidegateError
 from tidegate.core.guarantees import Shows
 from tidegate.core.levels import Level
@@ -45,14 +46,33 @@ class DecidedEpoch:
         """The value of `position` after one write has published the epoch."""
         return epoch_digest(self.committables)
 
+    @property
+    def key(self) -> str:
+        """The name of this write: 64 hex digits. The same rows of the same epoch always have the same key, in each
+        process; no other write of any job has it. So it serves as an idempotency key.
+        """
+        mine = self.identity
+        parts = (mine.job_id, str(mine.generation), mine.query, mine.sink, str(self.number), self.digest)
+        return digest_of("\n".join(parts).encode())
+
 
 class WriteAheadSink(TwoPhaseSink):
     """Passes each decided epoch to `publish`: once, unless the process dies during or after that call.
 
-    `evidence` of a subclass returns the target's own proof. Exactly-once needs a `publish` that writes the
-    committables' digests together with the rows, and an `evidence` that finds them. If the target cannot do that,
-    `evidence` returns ABSENT: an epoch whose publishing was interrupted is published again (at-least-once). It may
-    return UNKNOWN instead: then the job stops, and an operator must decide.
+    Flink's `GenericWriteAheadSink` has the same two steps, the write and its confirmation. A process that dies between
+    them writes the epoch again there. Here the target is asked first whether it has the epoch. There are two ways to
+    answer:
+
+    * `evidence` looks for one transaction: `publish` writes the committables' digests together with the rows.
+    * `confirmed` looks for the whole epoch: `publish` writes `epoch.key` together with the rows. `evidence` then
+      returns UNKNOWN, because one transaction alone cannot be found.
+
+    Both are exact if a driver dies at any moment. A driver that is paused inside of `publish` while its successor
+    writes the epoch is stopped only by the target: it must refuse a second write with the same `epoch.key`.
+
+    If the target can prove nothing, `evidence` returns ABSENT: an epoch whose publishing was interrupted is published
+    again (at-least-once), and each row of it is counted (`RowsShownAgain`). With UNKNOWN instead the job stops, and an
+    operator must decide.
     """
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
@@ -67,10 +87,23 @@ class WriteAheadSink(TwoPhaseSink):
     def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
         """Write the rows, in the order of tasks. Return when they are durable.
 
+        `epoch`: the owner, the number, the transactions without evidence, and the key of this write. `batches`: their
+        rows, read from the journal as they are taken.
+
         Called on the driver, for one epoch after the other. OSError means "not now": the call is repeated. Any other
         exception ends the run; the next start publishes the epoch again. A failed sync is not "not now": use the sync
         functions in `tidegate.disk.durable`, which raise `SyncFailed`.
         """
+
+    def confirmed(self, epoch: DecidedEpoch) -> bool | None:
+        """Whether the target has the whole epoch: asked before each `publish`, also after one without an answer.
+
+        `epoch`: all transactions of the epoch. Returns True if all of its rows are there and survive a power loss;
+        False if none is there, and `publish` writes them. None, the default, asks `evidence` for each transaction
+        instead: `publish` gets those that are absent, and an UNKNOWN stops the job. OSError means "not now": the call
+        is repeated.
+        """
+        return None
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
         return []
@@ -87,6 +120,15 @@ class WriteAheadSink(TwoPhaseSink):
         return _Counted(attempt, self.refused)
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        try:
+            confirmed = self.confirmed(_epoch_of(committables))
+        except OSError as error:
+            return [Answer(outcome=Outcome.RETRY, detail=str(error))] * len(committables)
+        if confirmed is None:
+            return self._commit_by_evidence(committables)
+        return [_PUBLISHED if confirmed else self._hand_over(committables)] * len(committables)
+
+    def _commit_by_evidence(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         found = [self.evidence(committable) for committable in committables]
         if any(evidence in (Evidence.UNKNOWN, Evidence.OTHER) for evidence in found):
             return [_UNPROVEN[evidence] for evidence in found]
@@ -95,19 +137,15 @@ class WriteAheadSink(TwoPhaseSink):
         return [_PUBLISHED if evidence is Evidence.PRESENT else answer or _PUBLISHED for evidence in found]
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        answer = self._hand_over(committables)
-        return [answer for _ in committables]
+        return [self._hand_over(committables)] * len(committables)
 
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_read_journal": None}
 
     def _hand_over(self, committables: Sequence[Committable]) -> Answer:
-        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
-        attempt = in_task_order[0].attempt
+        epoch = _epoch_of(committables)
         try:
-            self.publish(
-                DecidedEpoch(attempt.sink, attempt.epoch, tuple(in_task_order)), self._journalled(in_task_order)
-            )
+            self.publish(epoch, self._journalled(epoch.committables))
         except OSError as error:
             return Answer(outcome=Outcome.RETRY, detail=str(error))
         return Answer(outcome=Outcome.COMMITTED)
@@ -119,6 +157,12 @@ class WriteAheadSink(TwoPhaseSink):
             if committable.journal is None:
                 raise RuntimeError(f"sink {self.uid!r}: {committable.attempt.name} has no journal")
             yield from self._read_journal(committable.journal)
+
+
+def _epoch_of(committables: Sequence[Committable]) -> DecidedEpoch:
+    in_task_order = tuple(sorted(committables, key=lambda committable: committable.attempt.task))
+    attempt = in_task_order[0].attempt
+    return DecidedEpoch(attempt.sink, attempt.epoch, in_task_order)
 
 
 _PUBLISHED = Answer(outcome=Outcome.ALREADY, detail="the target's evidence is there")

@@ -20,6 +20,7 @@ class Figures:
     finished: int = -1
     epochs: int = 0
     rows: int = 0
+    shown_again: int = 0
     given_up: int = 0
     dead_letters: int = 0
     aborted: int = 0

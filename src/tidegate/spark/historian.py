@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tidegate.core.effects import Happening
-from tidegate.core.happenings import EpochDone, TransactionRedone, TransactionsAborted
+from tidegate.core.happenings import EpochDone, RowsShownAgain, TransactionRedone, TransactionsAborted
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.operate.rhythm import rhythm_of
 from tidegate.spark.ticking import Ticking
@@ -30,6 +30,7 @@ class Historian(Ticking):
         self._done: list[DoneCheckpoint] = []
         self._aborted: Counter[str] = Counter()
         self._redone: Counter[str] = Counter()
+        self._shown_again: Counter[str] = Counter()
 
     def begin(self, handle: LiveJob) -> None:
         self._handle = handle
@@ -42,6 +43,8 @@ class Historian(Ticking):
                     self._aborted[query] += count
                 case TransactionRedone():
                     self._redone[query] += 1
+                case RowsShownAgain(_, _, rows):
+                    self._shown_again[query] += rows
                 case EpochDone(epoch, rows):
                     self._done.append(self._entry(query, run, epoch, rows))
                 case _:
@@ -66,4 +69,5 @@ class Historian(Ticking):
             rows=rows,
             aborted=self._aborted.pop(query, 0),
             redone=self._redone.pop(query, 0),
+            shown_again=self._shown_again.pop(query, 0),
         )

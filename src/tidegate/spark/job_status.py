@@ -11,7 +11,8 @@ from tidegate.spark.figures import Figures
 class QueryStatus:
     """The state of one query. Epochs are -1 if there was none; times are medians of this process's epochs.
 
-    `rows`: rows that became visible, in all sinks. `given_up`: rows that an at-most-once sink will never show.
+    `rows`: rows that became visible, in all sinks. `shown_again`: rows that a sink without evidence may have shown
+    twice, because an earlier call ended without an answer. `given_up`: rows that an at-most-once sink will never show.
     `dead_letters`: rows that a sink refused and that went to the query's sink of dead letters. `behind`: rows in its
     sources that are not done yet, None if no source can tell.
     """
@@ -21,6 +22,7 @@ class QueryStatus:
     finished: int
     epochs: int
     rows: int
+    shown_again: int
     given_up: int
     dead_letters: int
     aborted: int
@@ -48,6 +50,7 @@ def status_of(uid: str, figures: Figures, behind: int | None) -> QueryStatus:
         finished=figures.finished,
         epochs=figures.epochs,
         rows=figures.rows,
+        shown_again=figures.shown_again,
         given_up=figures.given_up,
         dead_letters=figures.dead_letters,
         aborted=figures.aborted,

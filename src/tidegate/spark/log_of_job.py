@@ -11,12 +11,13 @@ from tidegate.core.happenings import (
     EpochFailed,
     EpochGetsMoreTime,
     RowsGivenUp,
+    RowsShownAgain,
     TransactionRedone,
 )
 from tidegate.logs.writing import log_happening
 from tidegate.spark.companions import Companion
 
-_SHOWN_UNASKED = (RowsGivenUp, DeadLettersWritten, TransactionRedone, EpochFailed, EpochGetsMoreTime)
+_SHOWN_UNASKED = (RowsGivenUp, RowsShownAgain, DeadLettersWritten, TransactionRedone, EpochFailed, EpochGetsMoreTime)
 """Shown without any configuration of logging: Python shows warnings by default."""
 
 

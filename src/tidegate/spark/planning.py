@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from tidegate.checkpoints.job_layout import QUERIES
+from tidegate.core.guarantees import Shows
 from tidegate.core.ledger import Query
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, OperatorFingerprint
@@ -90,6 +91,7 @@ def _query(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources
         sinks=tuple(sink.uid for sink in declared.sinks),
         forgetful=frozenset(sink.uid for sink in declared.sinks if not leaves_evidence(sink, mode)),
         expiring=frozenset(sink.uid for sink in declared.sinks if sink.evidence_expires),
+        repeating=frozenset(sink.uid for sink in declared.sinks if sink.shows is Shows.AGAIN),
         max_concurrent=_max_concurrent(job, declared),
         local_lease=open_lease(job.folder).proves_the_engine_dead,
         levels=levels_of(declared.sinks, mode),

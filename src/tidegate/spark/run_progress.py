@@ -67,6 +67,8 @@ class RunProgress:
                 self._note_done(epoch, rows)
             case hp.RowsShown(_, _, rows):
                 self._figures.rows += rows
+            case hp.RowsShownAgain(_, _, rows):
+                self._figures.shown_again += rows
             case hp.RowsGivenUp(_, _, rows):
                 self._figures.given_up += rows
             case hp.DeadLettersWritten(_, _, rows):

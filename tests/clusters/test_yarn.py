@@ -25,8 +25,8 @@ from tidegate.testing.kafka.topics import TopicRecord, make_topic, produce
 LAST_EPOCH = NUMBERS // ROWS_AT_MOST - 1
 
 
-@turn(1, of=2)
-@pytest.mark.timeout(400)
+@turn(0, of=4)
+@pytest.mark.timeout(600)
 def test_a_job_on_yarn_is_exact_when_its_driver_is_killed(
     yarn: YarnServer, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,7 +44,7 @@ def test_a_job_on_yarn_is_exact_when_its_driver_is_killed(
     monkeypatch.setenv("TIDEGATE_STRIKES", str(tmp_path / "strikes"))
     StrikeFolder(tmp_path / "strikes").post("once", "prepared.before@1=crash")
     with Driver(COMMAND, *run, log=log) as driver:
-        assert driver.wait() == 0, f"{driver.tail()}\n{yarn.logs()}"
+        assert driver.wait(400) == 0, f"{driver.tail()}\n{yarn.logs()}"
     newest = max(each["id"] for each in yarn.applications())
     assert operate.open_anywhere(tmp_path, "cluster", newest).folder == f"{checkpoints}/cluster"
     is_exact(broker, copies, counts)

@@ -94,7 +94,7 @@ class TestTargetFiles(TargetFilesInABucket):
 
 
 class TestTerms(OfTerms):
-    timeout = "8"
+    timeout = "16"
     races = 2
     patience_seconds = 30.0
 

@@ -27,7 +27,7 @@ from tidegate.storages.schemes import Scheme
 
 SEED = 7
 
-OF = 6
+OF = 9
 
 KILLS: list[Step] = [
     At("compute.before", Action.CRASH),

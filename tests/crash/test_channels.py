@@ -32,30 +32,31 @@ KILLED_AT = (
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in KILLED_AT], count=2))
+@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in KILLED_AT]))
 def test_a_chain_of_two_queries_is_exact_when_its_driver_is_killed(tmp_path: Path, point: str) -> None:
     is_exact_after(tmp_path, str(tmp_path / "checkpoints"), point)
 
 
+@turn(0, of=2)
 @pytest.mark.timeout(400)
 def test_a_chain_with_a_keyed_channel_is_exact_when_its_driver_is_killed(tmp_path: Path) -> None:
     """Each driver has another number of partitions: the last one publishes what was parted by that of the first one."""
     is_exact_after(tmp_path, str(tmp_path / "checkpoints"), "commit.before", partitions=(3, 8, 1))
 
 
-@turn(0, of=2)
+@turn(0, of=4)
 @pytest.mark.timeout(400)
 def test_a_chain_with_its_channel_on_hdfs_is_exact_when_its_driver_is_killed(hdfs: HdfsServer, tmp_path: Path) -> None:
     is_exact_after(tmp_path, f"{hdfs.uri}/{tmp_path.name}", "commit.after")
 
 
-@turn(1, of=2)
+@turn(2, of=4)
 @pytest.mark.timeout(400)
 def test_a_chain_with_its_channel_on_s3_is_exact_when_its_driver_is_killed(s3: S3Server, tmp_path: Path) -> None:
     is_exact_after(tmp_path, str(s3.folder()), "commit.before")
 
 
-@turn(1, of=4)
+@turn(3, of=4)
 @pytest.mark.timeout(400)
 def test_rows_that_wait_in_a_channel_are_read_in_the_generation_that_continues_a_sealed_one(
     s3: S3Server, tmp_path: Path
@@ -80,7 +81,7 @@ def test_rows_that_wait_in_a_channel_are_read_in_the_generation_that_continues_a
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in KILLED_AT[:6]], count=1))
+@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in KILLED_AT[:6]], every=2))
 def test_the_drain_of_a_chain_goes_on_after_each_kill_and_leaves_nothing_in_the_channel(
     tmp_path: Path, point: str
 ) -> None:

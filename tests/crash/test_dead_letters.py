@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).with_name("dead_letters_program.py")
 FILES = 3
 
 
-@turn(1, of=2)
+@turn(2, of=4)
 @pytest.mark.timeout(400)
 def test_rows_and_dead_letters_stay_exact_when_the_driver_dies_before_prepared_and_between_their_commits(
     tmp_path: Path,

@@ -40,9 +40,9 @@ def test_every_code_block_parses(path: Path) -> None:
             PARSERS[block.language](block.text)
 
 
-@pytest.mark.parametrize("path", sampled(RUNNING, (len(RUNNING) + 2) // 3))
+@pytest.mark.parametrize("path", sampled(RUNNING, (len(RUNNING) + 3) // 4))
 def test_the_blocks_marked_run_do_run(path: Path, tmp_path: Path) -> None:
-    """Each page runs every third day, and with `-m more`: most blocks start Spark."""
+    """Each page runs every fourth day, and with `-m more`: most blocks start Spark."""
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for block in blocks(path):
         if block.runs:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.integration.place import Place, run, wait_until
 from tests.integration.test_channel_savepoints import counting, fed, words_of
+from tests.support.today import turn
 from tidegate import Restore
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.manifests import read_retained
@@ -16,6 +17,7 @@ def checkpoints(place: Place, name: str = "job") -> list[int]:
     return retained_numbers(Folder.of(place.checkpoints / name))
 
 
+@turn(1, of=2)
 def test_a_job_goes_back_to_each_of_its_retained_checkpoints_and_its_outputs_are_exact(place: Place) -> None:
     """The checkpoints are taken under load. Each is restored in another job; the older one in its own, too."""
     with fed(place, files=80, every_seconds=0.5):

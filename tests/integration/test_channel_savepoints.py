@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, run, wait_until
 from tests.support.feeding import repeated
+from tests.support.today import turn
 from tidegate import FileSink, Job, Restore, SQLiteSink
 from tidegate.savepoints.folder import open_savepoint
 
@@ -101,6 +102,7 @@ def test_a_savepoint_waits_until_a_slow_reader_stands_at_the_barrier(place: Plac
     assert epochs["count"] == before + 1
 
 
+@turn(0, of=2)
 def test_a_savepoint_of_a_diamond_under_load_is_restored_elsewhere_with_exact_outputs(place: Place) -> None:
     """Two branches of different speed meet in one query. Files come all the time."""
     with fed(place, files=40, every_seconds=0.1):

@@ -70,6 +70,7 @@ def test_rows_are_logged_and_shown_once_over_a_stop_and_the_log_is_in_savepoints
     assert shown(place, "other.db") == [], "the savepoint was behind the first two, and held no other"
 
 
+@turn(0, of=2)
 def test_a_python_data_source_is_refused_without_the_log_and_exact_with_it(place: Place):
     refused = error_of(lambda: place.job().source("lines", SparkSource(Once)))
     assert (refused.catalogue_entry, "durable=True" in refused.next_step) == (Code.SOURCE_NOT_REPLAYABLE, True)

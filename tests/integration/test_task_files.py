@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.place import Place, wait_until_finished
 from tests.integration.test_restore import Counter, run_from
+from tests.support.today import turn
 from tidegate import Job, Restore, SQLiteSink, read_savepoint
 from tidegate.savepoints.restoring import Scope
 from tidegate.spark.restore_carried_out import _Carried
@@ -39,6 +40,7 @@ def counting(place: Place, partitions: int) -> Job:
     return job
 
 
+@turn(0, of=2)
 def test_state_is_written_as_rows_divided_counted_and_begun_empty_where_all_tasks_reach(
     place: Place, copied: list[str], tmp_path: Path
 ):

@@ -16,6 +16,7 @@ import pytest
 from tests.integration.test_socket import in_order_within, lines_in_the_log
 from tests.jobs.terminal import Terminal, opened, shows
 from tests.support.line_server import LineServer
+from tests.support.today import turn
 from tidegate.storages.local.locks import read_holder
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         yield terminal
 
 
+@turn(0, of=2)
 @pytest.mark.timeout(900)
 def test_a_socket_word_count_is_killed_canceled_with_a_savepoint_and_restored_twice(terminal: Terminal):
     folder, job = terminal.folder, terminal.folder / ".tidegate" / "words"

@@ -12,7 +12,7 @@ from tests.support.today import turn
 COUNTING = Path(__file__).with_name("counting_program.py")
 
 
-@turn(1, of=2)
+@turn(0, of=2)
 def test_a_failed_epoch_with_hashmap_state_is_tolerated_by_a_new_process(tmp_path: Path):
     """No restart strategy is asked. The next driver gives the epoch more time, and counts are those of one state. The
     supervisor leaves the epoch its time, although that is longer than progress_timeout."""

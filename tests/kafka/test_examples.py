@@ -63,6 +63,7 @@ def test_rows_pass_through_a_kill_once_and_a_job_beside_it_prints_them(broker: B
     assert sorted(printed(shown)) == [value.decode() for value in sent]
 
 
+@turn(0, of=2)
 @pytest.mark.timeout(300)
 def test_kafka_windows_gives_each_window_once(
     broker: Broker, tmp_path: Path, measurements: subprocess.Popen[bytes]

@@ -30,7 +30,8 @@ KILLED_AT = sampled(
         pytest.param("done.before@2", id="not done"),
         pytest.param("finished.before@2", id="not finished"),
         pytest.param("gc.clean.before@2", id="not cleaned"),
-    ]
+    ],
+    every=2,
 )
 """An epoch passes these failpoints, in this order."""
 

@@ -20,9 +20,12 @@ def today() -> int:
     return int(os.environ.get("TIDEGATE_SEED") or datetime.now(timezone.utc).toordinal())
 
 
-def sampled(cases: Sequence[ParameterSet], count: int = 1) -> list[ParameterSet]:
-    """`cases` of a test, of which the next `count` run today, and the others with `-m more`."""
-    chosen = {(today() * count + number) % len(cases) for number in range(count)}
+def sampled(cases: Sequence[ParameterSet], count: int = 1, *, every: int = 1) -> list[ParameterSet]:
+    """`cases` of a test, of which the next `count` run today, and the others with `-m more`. `every`: only on the last
+    one of so many days, and on the others none.
+    """
+    day, rest = divmod(today(), every)
+    chosen = {(day * count + number) % len(cases) for number in range(count)} if rest == every - 1 else set[int]()
     return [
         case if number in chosen else pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.more])
         for number, case in enumerate(cases)

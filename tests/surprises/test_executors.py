@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
+from tests.support.today import turn
 from tests.surprises.executors import Executors
 from tests.surprises.gates import Gate
 from tests.surprises.prepared import PreparedSink
@@ -161,6 +162,7 @@ def completed_tasks(place: Place) -> int:
 # --- an executor dies --------------------------------------------------------------------------------------
 
 
+@turn(0, of=2)
 def test_an_executor_may_die_in_every_phase_of_an_epoch(
     executors: Executors, cluster_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,90 @@
+"""Servers for tests out of Debian's packages, unpacked and not installed: no root, and nothing of the machine changes.
+
+    REDIS = Packages("redis", ("redis-server", "redis-tools", "liblzf1", "libjemalloc2"))
+    folder = unpacked(REDIS)
+    subprocess.Popen([folder / "usr/bin/redis-server", ...], env=environment_of(folder))
+
+apt checks the signatures. The packages are kept in `.venv/cache`, so each is downloaded once. A package that was
+replaced in the archive since the last `apt-get update` is found by an update into a folder of this module.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.house.repository import ROOT
+
+_CACHE = ROOT / ".venv" / "cache" / "debian"
+_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """A server and the libraries that it needs, beside those of a minimal system."""
+
+    name: str
+    packages: tuple[str, ...]
+
+
+class NotToBeHad(Exception):
+    """The machine has no apt, or no archive that it can reach."""
+
+
+def unpacked(wanted: Packages) -> Path:
+    """The folder that holds the files of the packages, with the paths that they have below `/`.
+
+    Raises NotToBeHad with apt's own words.
+    """
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        raise NotToBeHad(f"{wanted.name} comes from Debian's packages, and this machine has no apt")
+    folder = _CACHE / wanted.name
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with (_CACHE / f"{wanted.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=_CACHE) as work:
+                _download(wanted, Path(work))
+                _unpack(Path(work)).rename(folder)
+    return folder
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """What a program of the folder needs to find its libraries."""
+    libraries = sorted({str(path.parent) for path in folder.glob("usr/lib/**/*.so*")})
+    return {"PATH": os.environ.get("PATH", ""), "LD_LIBRARY_PATH": ":".join(libraries), "LC_ALL": "C.UTF-8"}
+
+
+def _download(wanted: Packages, work: Path) -> None:
+    try:
+        _run(work, "apt-get", "download", *wanted.packages)
+    except NotToBeHad:
+        lists = _CACHE / "lists"
+        (lists / "partial").mkdir(parents=True, exist_ok=True)
+        own = ("-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={work}/cache")
+        _run(work, "apt-get", *own, "update")
+        _run(work, "apt-get", *own, "download", *wanted.packages)
+
+
+def _unpack(work: Path) -> Path:
+    files = work / "files"
+    files.mkdir()
+    for package in sorted(work.glob("*.deb")):
+        _run(work, "dpkg", "-x", str(package), str(files))
+    return files
+
+
+def _run(work: Path, *command: str) -> None:
+    try:
+        ended = subprocess.run(
+            command, cwd=work, capture_output=True, text=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise NotToBeHad(f"{command[0]} took longer than {_SECONDS:.0f} s") from None
+    if ended.returncode:
+        raise NotToBeHad((ended.stderr or ended.stdout).strip()[-500:])

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from tests.campaign.places import ROWS, STORE, SUMS
 from tests.support.variables import variables
@@ -37,7 +37,7 @@ class Server(Protocol):
 class Store(ABC):
     """One database with the sinks of both queries. `keyed`: its tables that keep the last row of each word."""
 
-    keyed: ClassVar[Sequence[str]] = ()
+    keyed: Sequence[str] = ()
 
     @abstractmethod
     def serve(self, folder: Path) -> AbstractContextManager[Server]:
@@ -57,15 +57,17 @@ class Store(ABC):
 
 
 class Postgres(Store):
-    """PostgreSQL 18."""
+    """PostgreSQL 18. Only the protocol `staged` replaces rows by key."""
 
-    keyed = (NEWEST,)
+    def __init__(self, protocol: str) -> None:
+        self._protocol = protocol
+        self.keyed = (NEWEST,) if protocol == "staged" else ()
 
     @contextmanager
     def serve(self, folder: Path) -> Generator[Server]:
         from tests.support.postgres import started
 
-        server = started()
+        server = started(max_prepared_transactions="0" if self.keyed else "64")
         try:
             with variables({ADDRESS: server.conninfo}):
                 yield server
@@ -75,8 +77,8 @@ class Postgres(Store):
     def sinks(self, query: str) -> list[TwoPhaseSink]:
         from tidegate import PostgresSink
 
-        tables = [PostgresSink(f"{query}-store", os.environ[ADDRESS], table=query)]
-        if query == SUMS:
+        tables = [PostgresSink(f"{query}-store", os.environ[ADDRESS], table=query, protocol=self._protocol)]
+        if query == SUMS and self.keyed:
             tables.append(PostgresSink(f"{query}-newest", os.environ[ADDRESS], table=NEWEST, key="word"))
         return [*tables]
 
@@ -97,7 +99,7 @@ class Postgres(Store):
             return connection.execute(query.encode()).fetchall()
 
 
-STORES: Mapping[str, Store] = {"postgres": Postgres()}
+STORES: Mapping[str, Store] = {"postgres": Postgres("staged"), "postgres-prepared": Postgres("prepared")}
 """Those that a campaign can strike, by name."""
 
 

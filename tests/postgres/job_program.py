@@ -1,7 +1,7 @@
 """Numbered rows with a random mark into two tables of PostgreSQL and one of SQLite, in the same epochs.
 
 The mark is drawn by Python each time a row is computed: rows of two evaluations of one epoch never agree. `log` has
-every row. `latest` has the newest row of each key, unless that row says that the key is gone.
+every row. `latest` has the newest row of each key, unless that row says that the key is gone. `protocol`: of `log`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def drawn(numbers: pd.Series) -> pd.Series:
     return pd.Series([uuid.uuid4().hex for _ in numbers])
 
 
-def main(folder: Path, conninfo: str, schema: str) -> None:
+def main(folder: Path, conninfo: str, schema: str, protocol: str) -> None:
     spark = small_session(spark_sql_shuffle_partitions="3")
     job = Job("copy", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
     draw: Any = F.pandas_udf
@@ -42,7 +42,7 @@ def main(folder: Path, conninfo: str, schema: str) -> None:
         "copy",
         rows,
         sinks=[
-            PostgresSink("log", table="log", **to_server),
+            PostgresSink("log", table="log", protocol=protocol, **to_server),
             PostgresSink("latest", table="latest", key="key", deleted="is gone", select=latest, **to_server),
             SQLiteSink("table", folder / "out.db", table="rows"),
         ],
@@ -51,4 +51,4 @@ def main(folder: Path, conninfo: str, schema: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(Path(sys.argv[1]), *sys.argv[2:5])

@@ -185,7 +185,7 @@ def test_drivers_that_open_an_empty_schema_at_once_all_find_their_tables(place: 
     for each in threads:
         each.join(60)
     assert errors == []
-    assert place.tables() == ["_tidegate_ledger", "_tidegate_owners", "t"]
+    assert place.tables() == ["_tidegate_evidence", "_tidegate_ledger", "_tidegate_owners", "t"]
 
 
 # --- answers and requests that are lost ------------------------------------------------------------------------

@@ -55,9 +55,11 @@ def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(
     assert shown_passwords(tmp_path) == []
 
 
-def started(folder: Path, server: PostgresServer, schema: str, *, failpoints: str = "") -> Driver:
+def started(
+    folder: Path, server: PostgresServer, schema: str, *, failpoints: str = "", protocol: str = "staged"
+) -> Driver:
     conninfo = server.conninfo.replace(f" password={PASSWORD}", "")
-    return Driver(PROGRAM, str(folder), conninfo, schema, log=folder / "log", failpoints=failpoints)
+    return Driver(PROGRAM, str(folder), conninfo, schema, protocol, log=folder / "log", failpoints=failpoints)
 
 
 def write_numbers(folder: Path) -> None:

@@ -267,7 +267,7 @@ def test_rows_that_only_the_server_can_test_are_found_each_by_itself(place: Plac
     sink = place.sink(key="k", deleted=deleted)
     sink.open(plan(schema))
     assert [each.row for each in sink.refused(batch)] == [2, 3, 7, 8, 10]
-    assert place.tables() == ["_tidegate_ledger", "_tidegate_owners", "t"]
+    assert place.tables() == ["_tidegate_evidence", "_tidegate_ledger", "_tidegate_owners", "t"]
     kept = [row for number, row in enumerate(batch.to_pylist()) if number not in (2, 3, 7, 8, 10)]
     written(sink, schema, kept)
     assert place.rows("SELECT count(*) FROM @.t") == [(6,)]
@@ -337,7 +337,7 @@ def test_the_ledger_stays_bounded_and_stages_of_dead_attempts_go(place: Place) -
     for epoch in range(3):
         prepared(sink, schema, [{"k": epoch}], epoch=epoch, task=9)  # an attempt that died
     place.make(
-        "INSERT INTO @._tidegate_ledger SELECT 'orders', 'by-day', 'numbers', '5f0c', 1, n - 150, '', ''"
+        "INSERT INTO @._tidegate_ledger SELECT 'orders', 'by-day', 'numbers', '5f0c', 1, n - 150, '', '', 'staged'"
         " FROM generate_series(0, 148) n"
     )
     sink.commit([prepared(sink, schema, [{"k": 0}], epoch=0)])
@@ -357,7 +357,7 @@ def test_a_job_that_is_forgotten_leaves_its_rows_and_what_others_have(place: Pla
     written(sink, schema, [{"k": 1}])
     prepared(sink, schema, [{"k": 2}], epoch=1)
     other = msgspec.structs.replace(IDENTITY, query="another")
-    place.make("INSERT INTO @._tidegate_ledger SELECT 'orders', 'another', 'numbers', '5f0c', 1, 7, 'd', ''")
+    place.make("INSERT INTO @._tidegate_ledger SELECT 'orders', 'another', 'numbers', '5f0c', 1, 7, 'd', '', 'staged'")
     sink.forget(IDENTITY)
     sink.forget(IDENTITY)
     assert sink.position(IDENTITY) is None

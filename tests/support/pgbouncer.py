@@ -1,6 +1,6 @@
 """pgbouncer in front of a server for tests, in transaction mode: each transaction may get another backend.
 
-It is a package of the machine (Debian: `apt-get install pgbouncer`). Where it is missing, its tests are skipped.
+It comes out of Debian's packages. Where it cannot be had, its tests are skipped.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
-from tests.support.postgres import DATABASE, PASSWORD, USER, PostgresServer, give_away, user_of_servers
+from tests.support.debian import Packages
+from tests.support.postgres import DATABASE, PASSWORD, USER, PostgresServer, give_away, of_debian, user_of_servers
 from tidegate.testing.kafka.ports import free_port
 
+_PACKAGES = Packages("pgbouncer", ("pgbouncer", "libevent-2.1-7", "libc-ares2"))
 _START_SECONDS = 30.0
 
 
 @contextmanager
 def pooler(server: PostgresServer, backends: int = 4) -> Iterator[int]:
     """The port of a pooler with so many connections to the server."""
-    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-    if program is None:
-        pytest.skip("no pgbouncer on this machine")
     port, folder = free_port((server.port,)), Path(tempfile.mkdtemp(prefix="tidegate-pgbouncer-"))
-    user = user_of_servers()
+    programs, user = of_debian(_PACKAGES, "usr/sbin"), user_of_servers()
+    if user is not None:
+        programs = programs.in_reach(folder)
     (folder / "users").write_text(f'"{USER}" "{PASSWORD}"\n')
     (folder / "pgbouncer.ini").write_text(
         f"[databases]\n{DATABASE} = host=127.0.0.1 port={server.port} user={USER} password={PASSWORD}\n"
@@ -39,7 +38,8 @@ def pooler(server: PostgresServer, backends: int = 4) -> Iterator[int]:
     give_away((folder, *folder.iterdir()), user)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [program, "-q", str(folder / "pgbouncer.ini")],
+            [programs / "pgbouncer", "-q", str(folder / "pgbouncer.ini")],
+            env=programs.environment,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

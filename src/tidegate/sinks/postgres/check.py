@@ -12,7 +12,10 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.postgres.declared import DeclaredPostgresSink
+from tidegate.sinks.postgres.evidence import EVIDENCE
 from tidegate.sinks.postgres.ledger import LEDGER, OWNERS
+from tidegate.sinks.postgres.prepared_check import prepared_violations
+from tidegate.sinks.postgres.protocol import CommitProtocol
 from tidegate.sinks.postgres.server import Session, run, unusable
 from tidegate.sinks.postgres.shape import RESERVED
 from tidegate.sinks.postgres.table import TargetTable, table_of
@@ -58,6 +61,14 @@ class _PostgresCheck:
             if name not in names:
                 yield key_not_in_rows(name, names, self._where)
         yield from self._mark()
+        if sink.protocol is CommitProtocol.PREPARED and (sink.key or sink.deleted is not None):
+            yield self._violation(
+                Code.KEY_COLUMN,
+                "a sink that appends, with protocol='prepared': of two tasks with a row of the same key, the second"
+                " would wait for the commit of the first, which waits for the second",
+                f"key={list(sink.key)}, deleted={sink.deleted!r}",
+                "leave protocol= out: 'staged' replaces and deletes by key",
+            )
 
     def _mark(self) -> Iterator[TidegateError]:
         deleted, schema = self._sink.deleted, self._plan.schema
@@ -109,6 +120,7 @@ class _PostgresCheck:
             with self._sink.server.connected() as connection:
                 found += self._server(connection)
                 found += self._schema(connection)
+                found += prepared_violations(self._sink, self._plan, connection, self._where)
                 if with_table:
                     found += self._table(connection)
         except psycopg.Error as error:
@@ -152,8 +164,8 @@ class _PostgresCheck:
             if not _one(connection, "SELECT pg_catalog.has_schema_privilege(%s::text, %s::text)", schema, right)
         ]
         if missing:
-            yield self._missing(connection, missing, f"schema {schema!r}, for staging tables and the ledger")
-        for table in (LEDGER, OWNERS):
+            yield self._missing(connection, missing, f"schema {schema!r}, for tidegate's own tables")
+        for table in (LEDGER, OWNERS, EVIDENCE):
             yield from self._rights(connection, table, ("SELECT", "INSERT", "UPDATE", "DELETE"))
 
     def _rights(self, connection: Session, table: str, wanted: tuple[str, ...]) -> Iterator[TidegateError]:

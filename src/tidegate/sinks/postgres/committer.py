@@ -20,11 +20,12 @@ from tidegate.sinks.base import answer_all
 from tidegate.sinks.postgres.declared import DeclaredPostgresSink, qualified
 from tidegate.sinks.postgres.ledger import LEDGER, OWNERS, Ledger
 from tidegate.sinks.postgres.merge import take
+from tidegate.sinks.postgres.protocol import STAGE, CommitProtocol
 from tidegate.sinks.postgres.server import Session, run, transaction
 from tidegate.sinks.postgres.stages import present
 from tidegate.sinks.postgres.words import is_of_a_row, told
 from tidegate.sinks.refusals import row_conflict
-from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
+from tidegate.sinks.standing import PROVES, Entry, Standing, in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,7 @@ class PostgresCommitter:
         try:
             with self.sink.server.connected() as connection, transaction(connection):
                 ledger = Ledger(connection, self.sink.schema)
-                newest = ledger.newest_of(attempt.sink)
-                found = None if newest is None else ledger.entry_of(attempt.sink, attempt.epoch)
-                standing = standing_of_one(committable, found, newest)
+                standing = ledger.standing_of_one(committable)
                 if standing is Standing.SAME:
                     ledger.touch(attempt.sink, attempt.epoch)
         except psycopg.Error:
@@ -75,7 +74,7 @@ class PostgresCommitter:
         attempt, ledger = in_task_order[0].attempt, Ledger(connection, self.sink.schema)
         with transaction(connection):
             ledger.lock(attempt.sink)
-            standing = _standing(ledger, committables)
+            standing = ledger.standing_of(committables)
             if standing is Standing.SAME:
                 ledger.touch(attempt.sink, attempt.epoch)
             elif standing is Standing.OPEN:
@@ -83,7 +82,7 @@ class PostgresCommitter:
                 if lost:
                     return lost
                 self._take(connection, in_task_order)
-                ledger.record(attempt.sink, Entry.of(in_task_order))
+                ledger.record(attempt.sink, Entry.of(in_task_order), CommitProtocol.STAGED)
         return self._answer(ledger, committables, standing)
 
     def _take(self, connection: Session, in_task_order: Sequence[Committable]) -> None:
@@ -130,10 +129,5 @@ class PostgresCommitter:
         return answer_all(committables, Outcome.RETRY, f"{self.sink.server}: {told(error)}")
 
 
-def _standing(ledger: Ledger, committables: Sequence[Committable]) -> Standing:
-    wanted, identity = Entry.of(committables), committables[0].attempt.sink
-    return standing_of_epoch(wanted, ledger.entry_of(identity, wanted.epoch), ledger.newest_of(identity))
-
-
 def _stage_of(committable: Committable) -> str:
-    return committable.handle["stage"]
+    return committable.handle[STAGE]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tidegate.sinks.postgres.protocol import CommitProtocol
 from tidegate.sinks.postgres.server import Server
 from tidegate.sinks.postgres.values import PostgresRules
 from tidegate.sinks.sql_names import quoted
@@ -18,6 +19,7 @@ class DeclaredPostgresSink(Protocol):
     table: str
     key: tuple[str, ...]
     deleted: str | None
+    protocol: CommitProtocol
     rules: PostgresRules
 
 

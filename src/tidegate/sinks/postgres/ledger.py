@@ -1,5 +1,8 @@
-"""The table `_tidegate_ledger` beside the target: one row for each sink and epoch, written in the transaction that
-takes the epoch's rows. It is the only proof of the commit.
+"""The table `_tidegate_ledger` beside the target: one row for each sink and epoch.
+
+Of a *staged* epoch the row is written in the transaction that takes the epoch's rows: it is the only proof of the
+commit. Of a *prepared* epoch it is written before the first of its transactions is committed: it is the claim that the
+epoch consists of exactly these transactions. Their proofs are rows of their own (module `evidence`).
 
 `committables` holds the digests of the epoch's transactions, sorted, one on each line. `digest` is the SHA-256 of
 exactly this text (`epoch_digest`).
@@ -11,12 +14,16 @@ that would end with the session on a server that only speaks PostgreSQL's protoc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import psycopg
 
-from tidegate.core.records import Position, SinkIdentity
+from tidegate.core.records import Committable, Position, SinkIdentity, digest_of_all
+from tidegate.sinks.postgres.evidence import EVIDENCE, EvidenceRows
+from tidegate.sinks.postgres.protocol import CommitProtocol
 from tidegate.sinks.postgres.server import Session, run
 from tidegate.sinks.sql_names import quoted
-from tidegate.sinks.standing import Entry
+from tidegate.sinks.standing import Entry, Standing, standing_of_epoch, standing_of_one
 
 LEDGER = "_tidegate_ledger"
 OWNERS = "_tidegate_owners"
@@ -38,16 +45,18 @@ class Ledger:
         self._schema = schema
         self._rows = f"{quoted(schema)}.{LEDGER}"
         self._owners = f"{quoted(schema)}.{OWNERS}"
+        self._evidence = f"{quoted(schema)}.{EVIDENCE}"
+        self.evidence = EvidenceRows(connection, schema)
 
     def create(self) -> None:
-        """Create the two tables if they are missing. Two drivers may do it at once."""
+        """Create the three tables if they are missing. Two drivers may do it at once."""
         if self._is_there():
             return
         run(
             self._connection,
             f"CREATE TABLE IF NOT EXISTS {self._rows} (job text NOT NULL, query text NOT NULL, sink text NOT NULL,"
             " job_id text NOT NULL, generation bigint NOT NULL, epoch bigint NOT NULL, digest text NOT NULL,"
-            " committables text NOT NULL, PRIMARY KEY (job, query, sink, generation, epoch),"
+            " committables text NOT NULL, protocol text NOT NULL, PRIMARY KEY (job, query, sink, generation, epoch),"
             " UNIQUE (query, sink, job_id, job, generation, epoch))",
         )
         run(
@@ -55,6 +64,7 @@ class Ledger:
             f"CREATE TABLE IF NOT EXISTS {self._owners} (job text NOT NULL, query text NOT NULL, sink text NOT NULL,"
             " PRIMARY KEY (job, query, sink))",
         )
+        self.evidence.create()
 
     def lock(self, identity: SinkIdentity) -> None:
         """Lock the owner until the end of the open transaction.
@@ -68,12 +78,12 @@ class Ledger:
         if locked is None:
             raise psycopg.OperationalError(f"the row of this sink in {OWNERS} was removed meanwhile")
 
-    def record(self, identity: SinkIdentity, entry: Entry) -> None:
+    def record(self, identity: SinkIdentity, entry: Entry, protocol: CommitProtocol) -> None:
         """Write the row of an epoch inside the open transaction, and delete the oldest rows."""
         run(
             self._connection,
-            f"INSERT INTO {self._rows} VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            (*_sink(identity), *entry.row),
+            f"INSERT INTO {self._rows} VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            (*_sink(identity), *entry.row, protocol.value),
         )
         run(
             self._connection,
@@ -119,18 +129,67 @@ class Ledger:
         job_id, generation, epoch, digest = row
         return Position(job_id=job_id, generation=generation, epoch=epoch, digest=digest)
 
+    def newest_proved(self, identity: SinkIdentity) -> Position | None:
+        """As `newest_of`, without epochs of which nothing is proved to be committed.
+
+        The digest is that of the transactions that are proved: a part of them, if not all of an epoch have committed.
+        """
+        if not self._is_there():
+            return None
+        row = run(
+            self._connection,
+            f"SELECT job_id, generation, epoch, digest, proved FROM {self._rows} AS claims CROSS JOIN LATERAL"
+            f" (SELECT pg_catalog.array_agg(proofs.digest) FROM {self._evidence} AS proofs"
+            " WHERE proofs.query = claims.query AND proofs.sink = claims.sink AND proofs.job_id = claims.job_id"
+            " AND proofs.generation = claims.generation AND proofs.epoch = claims.epoch"
+            " AND proofs.digest = ANY (pg_catalog.string_to_array(claims.committables, E'\\n'))) AS found (proved)"
+            f" WHERE ({_OF_SINK} OR {_OF_JOB_ID}) AND (protocol = %s OR proved IS NOT NULL) {_NEWEST_FIRST}",
+            (*_sink(identity), *_mine(identity), CommitProtocol.STAGED.value),
+        ).fetchone()
+        if row is None:
+            return None
+        job_id, generation, epoch, digest, proved = row
+        found = digest if proved is None else digest_of_all(proved)
+        return Position(job_id=job_id, generation=generation, epoch=epoch, digest=found)
+
+    def standing_of(self, committables: Sequence[Committable]) -> Standing:
+        """The finding for all transactions of an epoch."""
+        wanted, identity = Entry.of(committables), committables[0].attempt.sink
+        return standing_of_epoch(wanted, self.entry_of(identity, wanted.epoch), self.newest_of(identity))
+
+    def standing_of_one(self, committable: Committable) -> Standing:
+        """The finding for one transaction without the others of its epoch. OPEN also if the ledger does not exist."""
+        attempt = committable.attempt
+        newest = self.newest_of(attempt.sink)
+        found = None if newest is None else self.entry_of(attempt.sink, attempt.epoch)
+        return standing_of_one(committable, found, newest)
+
+    def is_proved(self, committable: Committable) -> bool:
+        """True if the evidence row of a prepared transaction is there."""
+        attempt = committable.attempt
+        return self._is_there() and self.evidence.digest_of(attempt) == committable.digest
+
     def remove(self, identity: SinkIdentity) -> None:
         """Remove the rows of a sink with the identity's job id, of all generations."""
         if self._is_there():
             run(self._connection, f"DELETE FROM {self._rows} WHERE {_OF_JOB_ID}", _mine(identity))
             run(self._connection, f"DELETE FROM {self._owners} WHERE {_OF_SINK}", _sink(identity))
+            self.evidence.remove(identity)
+
+    def trim_evidence(self, identity: SinkIdentity, finished_through: int) -> None:
+        """Remove the evidence of finished epochs that have no row here any more, or never had one (at-least-once).
+
+        An epoch with a row here keeps its evidence: what is claimed and not proved has not committed.
+        """
+        if self._is_there():
+            self.evidence.remove_through(identity, finished_through, self._rows)
 
     def _is_there(self) -> bool:
         found = run(
             self._connection,
             "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
             " WHERE n.nspname = %s AND c.relname = %s",
-            (self._schema, OWNERS),
+            (self._schema, EVIDENCE),
         ).fetchone()
         return found is not None
 

@@ -111,6 +111,14 @@ def transaction(connection: Session) -> Generator[None]:
         yield
 
 
+def begin(connection: Session) -> None:
+    """Begin a transaction with the settings of `transaction` that PREPARE TRANSACTION ends, or the end of the
+    connection.
+    """
+    run(connection, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+    run(connection, _FOR_THIS_TRANSACTION)
+
+
 def run(connection: Session, query: str, values: Sequence[object] | None = None) -> psycopg.Cursor[tuple[Any, ...]]:
     """Execute a statement that was put together from quoted names. Values are never part of its text."""
     return connection.execute(query.encode(), values)

@@ -1,10 +1,12 @@
-"""The PostgreSQL sink: each task stages its rows in a table of its own; one transaction takes all of them."""
+"""The PostgreSQL sink: tasks stage rows in tables of their own, and one transaction takes all of them; or each task
+prepares a transaction of its own.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
 
@@ -24,12 +26,17 @@ from tidegate.core.records import (
     SinkIdentity,
 )
 from tidegate.sinks.arrow import fields_of
-from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.base import JournalKeeper, OpenTransaction, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.orphans import OrphanWatch
 from tidegate.sinks.postgres.check import violations_of
 from tidegate.sinks.postgres.committer import PostgresCommitter
 from tidegate.sinks.postgres.declared import qualified
 from tidegate.sinks.postgres.described import PostgresTarget, probed, settings_of, target_of
 from tidegate.sinks.postgres.ledger import Ledger
+from tidegate.sinks.postgres.prepared import warn_of_old
+from tidegate.sinks.postgres.prepared_committer import PreparedCommitter
+from tidegate.sinks.postgres.prepared_transaction import PreparedTransaction
+from tidegate.sinks.postgres.protocol import CommitProtocol, protocol_of
 from tidegate.sinks.postgres.server import Server, Session, reached, run, transaction, unusable
 from tidegate.sinks.postgres.shape import StageShape
 from tidegate.sinks.postgres.stages import drop_stages
@@ -58,17 +65,21 @@ class PostgresSink(TwoPhaseSink):
     is true, the row with this key is deleted. A missing table is created. An existing one may have more columns than
     the rows, if they fill themselves. For the types see `tidegate.sinks.postgres.types`.
 
-    An epoch becomes visible in ONE transaction, together with its row in the table `_tidegate_ledger`, which is the
-    evidence. Until then its rows are in staging tables of the same schema. The sink needs no prepared transactions on
-    the server, and works through a pooler in transaction mode.
+    `protocol="staged"`: an epoch becomes visible in ONE transaction, together with its row in the table
+    `_tidegate_ledger`, which is the evidence. Until then its rows are in staging tables of the same schema. The server
+    needs no prepared transactions.
+
+    `protocol="prepared"`: each task writes into the table itself, together with its row in `_tidegate_evidence`, and
+    prepares its transaction. The rows of a task become visible at once, those of an epoch one task after the other. It
+    appends only: `key` and `deleted` are refused, because two tasks with rows of one key would wait for each other's
+    commit. Both protocols work through a pooler in transaction mode, and a job may change between them at any start.
 
     A row that the table's types, NOT NULL or CHECK refuse is refused in its task, before the epoch is decided. A row
     that breaks a UNIQUE index, a foreign key or a trigger, or that has no partition, is found at the commit and ends
-    the job. A row with a text that is not UTF-8 is refused (`invalid_text="refuse"`), or each such part becomes U+FFFD
-    ("replace").
+    the job; with "prepared" it is found in its task, too. A row with a text that is not UTF-8 is refused
+    (`invalid_text="refuse"`), or each such part becomes U+FFFD ("replace").
     """
 
-    journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
 
     def __init__(
@@ -81,6 +92,7 @@ class PostgresSink(TwoPhaseSink):
         key: Sequence[str] | str | None = None,
         deleted: str | None = None,
         invalid_text: str = "refuse",
+        protocol: str = "staged",
         options: Mapping[str, str | int] | None = None,
         select: Sequence[object] | None = None,
         where: object = None,
@@ -92,7 +104,16 @@ class PostgresSink(TwoPhaseSink):
         self.schema = schema
         self.key = (key,) if isinstance(key, str) else tuple(key or ())
         self.deleted = deleted
+        self.protocol = option_of(CommitProtocol, "protocol", protocol, uid)
         self.rules = PostgresRules(self.key, deleted, option_of(InvalidText, "invalid_text", invalid_text, uid))
+        self._orphans = OrphanWatch()
+        self._identity: SinkIdentity | None = None
+
+    def journal_keeper(self) -> JournalKeeper:
+        return JournalKeeper.STAGE if self.protocol is CommitProtocol.STAGED else JournalKeeper.LEDGER
+
+    def places_rows(self) -> bool:
+        return self.protocol is CommitProtocol.PREPARED
 
     # --- opened without the program --------------------------------------------------------------------------
 
@@ -114,6 +135,7 @@ class PostgresSink(TwoPhaseSink):
             key=target.key,
             deleted=target.deleted,
             invalid_text=target.invalid_text,
+            protocol=target.protocol,
             options=settings_of(target, options),
             delivery=delivery,
         )
@@ -138,6 +160,8 @@ class PostgresSink(TwoPhaseSink):
                 # Another driver has created them meanwhile: then IF NOT EXISTS fails at the end of its transaction.
                 self._create(connection, plan.schema)
             self._look(connection)
+            self._identity = plan.identity
+            warn_of_old(connection, self.uid)
 
     def _create(self, connection: Session, schema: pa.Schema) -> None:
         with transaction(connection):
@@ -159,7 +183,7 @@ class PostgresSink(TwoPhaseSink):
 
     def position(self, identity: SinkIdentity) -> Position | None:
         with reached(self.server, self.uid) as connection:
-            return Ledger(connection, self.schema).newest_of(identity)
+            return Ledger(connection, self.schema).newest_proved(identity)
 
     # --- in a task -----------------------------------------------------------------------------------------
 
@@ -167,6 +191,8 @@ class PostgresSink(TwoPhaseSink):
         """With the current description of the table. If it cannot be read now, with that of the last read."""
         with suppress(psycopg.Error), self.server.connected() as connection:
             self._look(connection)
+        if self.protocol is CommitProtocol.PREPARED and self._identity is not None:
+            self._orphans.abort_orphans(self, self._identity)
         return self
 
     def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
@@ -186,20 +212,46 @@ class PostgresSink(TwoPhaseSink):
             raise unusable(error, self.server, self.uid) from None
 
     def begin(self, attempt: Attempt) -> Transaction:
+        if self.protocol is CommitProtocol.PREPARED:
+            return PreparedTransaction(self, attempt)
         return PostgresTransaction(self, attempt)
 
-    # --- the commit phase, on a driver ---------------------------------------------------------------------
+    # --- the commit phase, on a driver: by the protocol that has written the rows ----------------------------
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return PostgresCommitter(self).commit(committables)
+        return self._committer_of(committables).commit(committables)
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return PostgresCommitter(self).commit_straight(committables)
+        return self._committer_of(committables).commit_straight(committables)
 
     def evidence(self, committable: Committable) -> Evidence:
-        return PostgresCommitter(self).evidence(committable)
+        return self._committer_of([committable]).evidence(committable)
+
+    def fence(self, committable: Committable) -> None:
+        if protocol_of(committable) is CommitProtocol.PREPARED:
+            PreparedCommitter(self).fence(committable)
+
+    def redo(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
+        """Only what was prepared has a journal in the checkpoint."""
+        return PreparedCommitter(self).redo(committable, batches)
+
+    def _committer_of(self, committables: Sequence[Committable]) -> PostgresCommitter | PreparedCommitter:
+        """An epoch was written by one run, so all of its transactions are of one protocol."""
+        if any(protocol_of(each) is CommitProtocol.PREPARED for each in committables):
+            return PreparedCommitter(self)
+        return PostgresCommitter(self)
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
+
+    def pending(self, identity: SinkIdentity) -> Sequence[str]:
+        return PreparedCommitter(self).pending(identity)
+
+    def abort(self, transactions: Sequence[str]) -> None:
+        PreparedCommitter(self).abort(transactions)
+
+    def open_transactions(self, identity: SinkIdentity) -> Sequence[OpenTransaction]:
+        """Includes those of an older life of the job, because they hold back vacuum."""
+        return PreparedCommitter(self).open_transactions(identity)
 
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
         """Drops the stages of finished epochs, and of older generations, which have nothing undecided any more."""
@@ -211,8 +263,9 @@ class PostgresSink(TwoPhaseSink):
                     identity,
                     lambda stage: (stage.generation, stage.epoch) <= (identity.generation, finished_through),
                 )
+                Ledger(connection, self.schema).trim_evidence(identity, finished_through)
         except psycopg.Error as error:
-            _LOG.warning("sink %s: staging tables stay for now: %s", self.uid, told(error))
+            _LOG.warning("sink %s: staging tables and old evidence stay for now: %s", self.uid, told(error))
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
         with reached(self.server, self.uid) as connection:

@@ -71,6 +71,14 @@ _REMEDIES: Mapping[str, str] = {
     "42703": "ALTER TABLE so that it has the rows' columns again, or change select=[...], then start again",
     "53100": "make space on the server's disk, then start again",
     "53300": _CONNECT,
-    "55P03": "another transaction holds a lock on the table: end it (pg_stat_activity and pg_locks show it)",
+    "0A000": "give the sink protocol='staged' if it is about PREPARE (a trigger uses a temporary table or NOTIFY) or"
+    " row security; otherwise correct the reason that the message names; then start again",
+    "53200": "if it is about prepared transactions, raise max_prepared_transactions on the server (each task with rows"
+    " of an epoch needs one), let epochs have fewer tasks, end what pg_prepared_xacts lists and nobody needs, or give"
+    " the sink protocol='staged'; otherwise give the server more memory; then start again",
+    "55000": "set max_prepared_transactions on the server if it is about prepared transactions, or give the sink"
+    " protocol='staged'; otherwise correct the reason that the message names; then start again",
+    "55P03": "another transaction holds a lock on the table, or the same value of a unique index: end it"
+    " (pg_stat_activity, pg_locks and pg_prepared_xacts show it)",
     "25006": "connect to the primary: this server is a standby, or is read-only",
 }

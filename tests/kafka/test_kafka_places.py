@@ -16,7 +16,6 @@ from tests.kafka.conftest import no_more_producers
 from tests.kafka.seen import await_markers, open_transactions, visible_now
 from tidegate.core.records import Attempt, Committable
 from tidegate.sinks.base import SinkPlan, Transaction
-from tidegate.sinks.kafka import watch
 from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
@@ -32,7 +31,7 @@ Sinks = Callable[[Broker, Path], KafkaSink]
 @pytest.fixture
 def sink_of(monkeypatch: pytest.MonkeyPatch) -> Sinks:
     """A sink of its own topic and prefix, whose executors have their places in this folder."""
-    monkeypatch.setattr(watch, "LOOK_FOR_ORPHANS_SECONDS", 0.0)
+    monkeypatch.setattr("tidegate.sinks.orphans.LOOK_FOR_ORPHANS_SECONDS", 0.0)
 
     def made(broker: Broker, place: Path) -> KafkaSink:
         monkeypatch.setenv("TIDEGATE_PLACE", str(place))

@@ -366,7 +366,7 @@ def test_what_an_attempt_left_open_is_aborted_while_the_job_runs(
     sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It lost against another attempt of its task: nobody decides it, and readers wait behind it."""
-    monkeypatch.setattr("tidegate.sinks.kafka.watch.LOOK_FOR_ORPHANS_SECONDS", 0.0)
+    monkeypatch.setattr("tidegate.sinks.orphans.LOOK_FOR_ORPHANS_SECONDS", 0.0)
     transactions = [sink.begin(attempt_of(task_attempt=each)) for each in range(2)]
     for number, transaction in enumerate(transactions):
         transaction.write(rows_from(number, 1))

@@ -111,6 +111,8 @@ def name_of(committable: Committable) -> str:
         )  # imported here: jobs without Kafka sinks do not wait for it
 
         return Handle.of(committable).producer.name
+    if "gid" in committable.handle:  # of a transaction that a database has prepared
+        return committable.handle["gid"]
     attempt = committable.attempt
     return f"{attempt.sink.sink}.e{attempt.epoch}.{attempt.name}"
 
@@ -252,7 +254,7 @@ def _standing(sink: TwoPhaseSink, committable: Committable, open_: set[str]) -> 
         case Evidence.PRESENT:
             return Seen.COMMITTED
         case Evidence.ABSENT:
-            return Seen.STAGED if sink.journal is JournalKeeper.STAGE else Seen.GONE
+            return Seen.STAGED if sink.journal_keeper() is JournalKeeper.STAGE else Seen.GONE
         case Evidence.OTHER:
             return Seen.ANOTHER_TIMELINE
         case Evidence.UNKNOWN:

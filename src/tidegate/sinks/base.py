@@ -50,7 +50,8 @@ class SinkPlan:
 
     `schema`: the schema of the rows that the sink will receive. `mode`: Spark's output mode (append, update, complete).
     `local_master`: True if all tasks run on this machine. `read_journal`: opens the rows of a journal file.
-    `interval_seconds`: the least time between two epochs (checkpointing.interval).
+    `interval_seconds`: the least time between two epochs (checkpointing.interval). `tasks`: how many tasks of an epoch
+    may have rows, as far as it is known before; otherwise 1.
     """
 
     identity: SinkIdentity
@@ -59,6 +60,7 @@ class SinkPlan:
     local_master: bool
     read_journal: Callable[[JournalRef], Iterable[pa.RecordBatch]]
     interval_seconds: float = 0.0
+    tasks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,14 @@ class TwoPhaseSink(ABC):
     @abstractmethod
     def open(self, plan: SinkPlan) -> None:
         """Create missing parts of the target (table, folder, evidence table). Idempotent."""
+
+    def journal_keeper(self) -> JournalKeeper:
+        """`journal`. A class whose objects differ in it answers by their options."""
+        return self.journal
+
+    def places_rows(self) -> bool:
+        """`prepared_rows_have_their_place`. A class whose objects differ in it answers by their options."""
+        return self.prepared_rows_have_their_place
 
     @abstractmethod
     def position(self, identity: SinkIdentity) -> Position | None:

@@ -81,7 +81,7 @@ def advice_for(job: str, settings: Settings, plans: Sequence[QueryPlan], uids: I
 
 def places_at_once(sinks: Iterable[TwoPhaseSink]) -> list[str]:
     """The sinks whose prepared rows already have their place: with them no epoch waits behind a decided one."""
-    return [sink.uid for sink in sinks if sink.prepared_rows_have_their_place]
+    return [sink.uid for sink in sinks if sink.places_rows()]
 
 
 def operators_without_uid(plans: Iterable[QueryPlan], uids: Iterable[str]) -> Iterator[str]:

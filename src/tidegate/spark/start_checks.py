@@ -16,9 +16,10 @@ from tidegate.spark.lease_watch import check_lease
 from tidegate.spark.operator_checks import check_allowed
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
+from tidegate.spark.query_conf import PARTITIONS_KEY
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.session import is_local
-from tidegate.spark.state.backend import check_state
+from tidegate.spark.state.backend import check_state, partitions_kept
 from tidegate.spark.supervised import start_moves
 from tidegate.storages.journals import open_journal
 from tidegate.storages.leases import open_lease
@@ -87,4 +88,17 @@ def _sink_plan(job: JobPlan, plan: QueryPlan, sink: TwoPhaseSink) -> SinkPlan:
         local_master=is_local(job.session),
         read_journal=open_journal(plan.journal).read,
         interval_seconds=job.settings.checkpointing_interval,
+        tasks=_tasks_of(job, plan),
     )
+
+
+def _tasks_of(job: JobPlan, plan: QueryPlan) -> int:
+    """The number of tasks that write an epoch of the query: with state it is that of its partitions. Otherwise it
+    follows from the input.
+    """
+    if not plan.query.fingerprints:
+        return 1
+    kept = partitions_kept(plan.folder / "spark")
+    if kept is not None:
+        return kept
+    return int(plan.conf.get(PARTITIONS_KEY) or job.session.conf.get(PARTITIONS_KEY) or 1)

@@ -164,7 +164,7 @@ class _SinkWriter:
         )
         self._journal = (
             open_journal(task.journal_folder).writer(journal_name(self.attempt))
-            if sink.sink.journal is JournalKeeper.LEDGER
+            if sink.sink.journal_keeper() is JournalKeeper.LEDGER
             else None
         )
         self._transaction: Transaction | None = None

@@ -141,7 +141,7 @@ class ContractTools(ABC):
 
     def _journalled(self, committable: Committable, batches: Sequence[pa.RecordBatch]) -> Committable:
         """Write the journal as the writer in a task does. The committable also passes through JSON."""
-        if self.make_sink().journal is JournalKeeper.LEDGER:
+        if self.make_sink().journal_keeper() is JournalKeeper.LEDGER:
             reference = ContractJournal(self.folder / "journal").keep(committable.attempt, batches)
             committable = msgspec.structs.replace(committable, journal=reference)
         return parsed(msgspec.json.encode(committable), Committable)

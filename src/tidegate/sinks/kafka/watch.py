@@ -1,60 +1,25 @@
-"""What stays open: a driver looks for the open transactions of a sink while its epochs run."""
+"""How long transactions stay open: a driver looks after those of a sink while its epochs run."""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import Protocol
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SinkIdentity
 from tidegate.sinks.kafka.halftime import HalfTime
-
-LOOK_FOR_ORPHANS_SECONDS = 2.0
+from tidegate.sinks.orphans import OrphanWatch, WatchedSink
 
 _LOG = logging.getLogger("tidegate")
 
 
-class WatchedSink(Protocol):
-    """A sink that lists and aborts its open transactions."""
-
-    uid: str
-
-    def pending(self, identity: SinkIdentity) -> Sequence[str]: ...
-
-    def abort(self, transactions: Sequence[str]) -> None: ...
-
-
-class OpenWatch:
-    """Aborts orphans at the start of an epoch, and warns when half of the transactions' timeout has passed.
-
-    The copy that goes to the tasks is a new object, which watches nothing.
-    """
+class OpenWatch(OrphanWatch):
+    """Also warns when half of the transactions' timeout has passed."""
 
     def __init__(self) -> None:
-        self._open_before = frozenset[str]()
-        self._look_at = 0.0
+        super().__init__()
         self._half_time = HalfTime()
-
-    def __reduce__(self) -> tuple[type[OpenWatch], tuple[()]]:
-        return OpenWatch, ()
-
-    def abort_orphans(self, sink: WatchedSink, identity: SinkIdentity) -> None:
-        """At the start of an epoch no transaction of this sink may be open: every older epoch is finished.
-
-        A transaction that was open at an earlier start, too, was left by a losing attempt or by a dead executor.
-        Readers wait behind it. So this check runs every few seconds.
-        """
-        if time.monotonic() < self._look_at:
-            return
-        self._look_at = time.monotonic() + LOOK_FOR_ORPHANS_SECONDS
-        open_now = frozenset(sink.pending(identity))
-        if stayed := sorted(open_now & self._open_before):
-            sink.abort(stayed)
-        self._open_before = open_now
 
     def begin_epoch(self, sink: WatchedSink, identity: SinkIdentity, finished_through: int, timeout_ms: int) -> None:
         """The epoch after `finished_through` begins. Its transactions may stay open for `timeout_ms`."""

@@ -7,6 +7,7 @@ from tests.support.hdfs_pair import hdfs_pair, hdfs_pair_server
 from tests.support.jvm import quick_jvms
 from tests.support.kafka_broker import broker
 from tests.support.machines import machines
+from tests.support.mariadb import mariadb
 from tests.support.other_s3 import moto, moto_server, versitygw, versitygw_server
 from tests.support.postgres import postgres, preparing
 from tests.support.s3 import s3, s3_server
@@ -20,6 +21,7 @@ __all__ = [
     "hdfs_pair",
     "hdfs_pair_server",
     "machines",
+    "mariadb",
     "moto",
     "moto_server",
     "postgres",

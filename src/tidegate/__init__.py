@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.base import TwoPhaseSink
     from tidegate.sinks.files.sink import FileSink
     from tidegate.sinks.kafka.sink import KafkaSink
+    from tidegate.sinks.mysql.sink import MySQLSink
     from tidegate.sinks.postgres.sink import PostgresSink
     from tidegate.sinks.printing import PrintSink
     from tidegate.sinks.rows import RowRefused
@@ -49,6 +50,7 @@ __all__ = [
     "KafkaChannel",
     "KafkaSink",
     "KafkaSource",
+    "MySQLSink",
     "PostgresSink",
     "PrintSink",
     "RateSource",
@@ -85,6 +87,7 @@ _HOMES = {
     "KafkaChannel": "tidegate.channels.kafka",
     "KafkaSink": "tidegate.sinks.kafka.sink",
     "KafkaSource": "tidegate.spark.sources.kafka",
+    "MySQLSink": "tidegate.sinks.mysql.sink",
     "PostgresSink": "tidegate.sinks.postgres.sink",
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources.spark_source",

@@ -111,7 +111,7 @@ def name_of(committable: Committable) -> str:
         )  # imported here: jobs without Kafka sinks do not wait for it
 
         return Handle.of(committable).producer.name
-    if "gid" in committable.handle:  # of a transaction that PostgreSQL has prepared
+    if "gid" in committable.handle:  # of a transaction that a database has prepared
         return committable.handle["gid"]
     attempt = committable.attempt
     return f"{attempt.sink.sink}.e{attempt.epoch}.{attempt.name}"

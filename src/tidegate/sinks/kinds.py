@@ -19,6 +19,7 @@ _KINDS: Final = Kinds(
         "files": "tidegate.sinks.files.sink:FileSink",
         "kafka": "tidegate.sinks.kafka.sink:KafkaSink",
         "kafka-channel": "tidegate.channels.kafka:KafkaChannelSink",
+        "mysql": "tidegate.sinks.mysql.sink:MySQLSink",
         "postgres": "tidegate.sinks.postgres.sink:PostgresSink",
         "sqlite": "tidegate.sinks.sqlite.sink:SQLiteSink",
     },

@@ -96,6 +96,73 @@ def would_change_values(name: str, wanted: str, kind: object, declared: str, whe
     )
 
 
+def mark_without_key(key: Sequence[str], deleted: str, where: str) -> TidegateError:
+    """`deleted` names a column that marks rows to delete, and there is no key of other columns."""
+    return TidegateError(
+        Code.KEY_COLUMN,
+        expected="key=[...] beside deleted=, of other columns: a row is deleted by its key",
+        found=f"key={list(key)}, deleted={deleted!r}",
+        where=where,
+        next_step="give the columns that identify a row as key",
+    )
+
+
+def mark_not_boolean(deleted: str, found: str, where: str) -> TidegateError:
+    """`found`: the type of the column `deleted`, or the columns without it."""
+    return TidegateError(
+        Code.SCHEMA_MISMATCH,
+        expected=f"a boolean column {deleted!r} that is true for a row to delete",
+        found=found,
+        where=where,
+        next_step="make one in select=[...], for example (F.col('op') == 'd').alias('deleted')",
+    )
+
+
+def unfit_column_name(server: str, flaw: str, where: str) -> TidegateError:
+    """`server`: whose names they are."""
+    return TidegateError(
+        Code.SCHEMA_MISMATCH,
+        expected=f"column names that {server} can have",
+        found=flaw,
+        where=where,
+        next_step="give it another name with .alias(...) in select=[...]",
+    )
+
+
+def table_without_columns(missing: Sequence[str], where: str) -> TidegateError:
+    return TidegateError(
+        Code.SCHEMA_MISMATCH,
+        expected="a table with all columns of the rows",
+        found=f"it lacks {list(missing)}",
+        where=where,
+        next_step=_CHOOSE,
+    )
+
+
+def rows_without_values(missing: Sequence[str], where: str) -> TidegateError:
+    """`missing`: columns of the table that the rows do not have, and that must have a value."""
+    return TidegateError(
+        Code.SCHEMA_MISMATCH,
+        expected="rows with a value for each column that is NOT NULL and has no default",
+        found=f"not in the rows: {list(missing)}",
+        where=where,
+        next_step=_CHOOSE,
+    )
+
+
+def generated_by_table(name: str, where: str) -> TidegateError:
+    return TidegateError(
+        Code.SCHEMA_MISMATCH,
+        expected=f"rows without {name!r}, which the table generates",
+        found="rows that have it",
+        where=where,
+        next_step="leave it out of select=[...]",
+    )
+
+
+_CHOOSE = "choose or rename the columns with select=[...], or ALTER TABLE"
+
+
 def row_conflict(attempt: Attempt, table: str, found: str, remedy: str) -> TidegateError:
     """A table refuses a row of a decided epoch. `remedy`: what to correct."""
     sink, epoch = attempt.sink, attempt.epoch

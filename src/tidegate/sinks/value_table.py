@@ -52,6 +52,7 @@ class Target(Enum):
 
     SQLITE = "SQLite"
     POSTGRES = "PostgreSQL"
+    MYSQL = "MySQL"
     JSON = "JSON"
     JSON_KEY = "key of a map in JSON"
     PARQUET = "Parquet"
@@ -97,6 +98,7 @@ _NOWHERE: Mapping[SparkType, RefusedType] = {
 def _cells(
     sqlite: Cell,
     postgres: Cell,
+    mysql: Cell,
     json: Cell,
     json_key: Cell,
     parquet: Cell,
@@ -105,42 +107,84 @@ def _cells(
     bytes_: Cell,
     folder: Cell,
 ) -> Mapping[Target, Cell]:
-    return dict(zip(Target, (sqlite, postgres, json, json_key, parquet, csv, text, bytes_, folder), strict=True))
+    return dict(zip(Target, (sqlite, postgres, mysql, json, json_key, parquet, csv, text, bytes_, folder), strict=True))
 
 
 _SAME = "the same type"
+_JSON_TEXT = "longtext with JSON"
 _DAY, _TIME = "2026-01-31", "23:59:59.000001"
 _LOCAL = f"{_DAY}T{_TIME}"
 _UTC = f"{_LOCAL}Z"
 _REST: Mapping[SparkType, Mapping[Target, Cell]] = {
-    SparkType.BOOLEAN: _cells("INTEGER 0, 1", "boolean", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true"),
-    SparkType.INTEGER: _cells(
-        "INTEGER", "smallint, integer, bigint", "-5", '"-5"', _SAME, "-5", _TO_STRING, "-5", "-5"
+    SparkType.BOOLEAN: _cells(
+        "INTEGER 0, 1", "boolean", "tinyint(1)", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true"
     ),
-    SparkType.FLOAT: _cells("REAL", "real", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
+    SparkType.INTEGER: _cells(
+        "INTEGER",
+        "smallint, integer, bigint",
+        "tinyint, smallint, int, bigint",
+        "-5",
+        '"-5"',
+        _SAME,
+        "-5",
+        _TO_STRING,
+        "-5",
+        "-5",
+    ),
+    SparkType.FLOAT: _cells(
+        "REAL", "real", "float", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING
+    ),
     SparkType.DOUBLE: _cells(
-        "REAL", "double precision", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING
+        "REAL", "double precision", "double", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING
     ),
     SparkType.DECIMAL: _cells(
-        "TEXT 1.50", "numeric(p, s)", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING
+        "TEXT 1.50", "numeric(p, s)", "decimal(p, s)", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING
     ),
-    SparkType.STRING: _cells("TEXT", "text", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "itself"),
-    SparkType.BINARY: _cells("BLOB", "bytea", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", _BASE64),
-    SparkType.DATE: _cells(f"TEXT {_DAY}", "date", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY),
+    SparkType.STRING: _cells(
+        "TEXT", "text", "longtext", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "itself"
+    ),
+    SparkType.BINARY: _cells(
+        "BLOB", "bytea", "longblob", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", _BASE64
+    ),
+    SparkType.DATE: _cells(
+        f"TEXT {_DAY}", "date", "date", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY
+    ),
     SparkType.TIMESTAMP: _cells(
-        f"TEXT {_UTC}", "timestamp with time zone", f'"{_UTC}"', f'"{_UTC}"', _SAME, _UTC, _TO_STRING, _UTC, _TO_STRING
+        f"TEXT {_UTC}",
+        "timestamp with time zone",
+        "datetime(6), UTC",
+        f'"{_UTC}"',
+        f'"{_UTC}"',
+        _SAME,
+        _UTC,
+        _TO_STRING,
+        _UTC,
+        _TO_STRING,
     ),
     SparkType.TIMESTAMP_NTZ: _cells(
-        f"TEXT {_LOCAL}", "timestamp", f'"{_LOCAL}"', f'"{_LOCAL}"', _SAME, _LOCAL, _TO_STRING, _LOCAL, _TO_STRING
+        f"TEXT {_LOCAL}",
+        "timestamp",
+        "datetime(6)",
+        f'"{_LOCAL}"',
+        f'"{_LOCAL}"',
+        _SAME,
+        _LOCAL,
+        _TO_STRING,
+        _LOCAL,
+        _TO_STRING,
     ),
     SparkType.TIME: _cells(
-        f"TEXT {_TIME}", "time", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TO_STRING
+        f"TEXT {_TIME}", "time", "time(6)", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TO_STRING
     ),
     SparkType.ARRAY: _cells(
-        _TO_JSON, "array; jsonb if nested", "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
+        _TO_JSON, "array; jsonb if nested", _JSON_TEXT, "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
     ),
-    SparkType.STRUCT: _cells(_TO_JSON, "jsonb", "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
-    SparkType.MAP: _cells(_TO_JSON, "jsonb", "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+    SparkType.STRUCT: _cells(
+        _TO_JSON, "jsonb", _JSON_TEXT, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
+    ),
+    SparkType.MAP: _cells(
+        _TO_JSON, "jsonb", _JSON_TEXT, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
+    ),
 }
 
 TABLE: Mapping[SparkType, Mapping[Target, Cell]] = {
@@ -217,7 +261,9 @@ def _names(kind: pa.DataType, path: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _inner_target(kind: pa.DataType, target: Target) -> Target:
-    """The place of the values inside a nested type. In PostgreSQL it is jsonb, but for an array of plain values."""
+    """The place of the values inside a nested type: JSON in a database, but for PostgreSQL's arrays of plain values."""
+    if target is Target.MYSQL and pa.types.is_nested(kind):
+        return Target.JSON
     is_plain = is_list(kind) and not pa.types.is_nested(element_of(kind))
     return Target.JSON if target is Target.POSTGRES and pa.types.is_nested(kind) and not is_plain else target
 

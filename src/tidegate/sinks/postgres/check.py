@@ -20,7 +20,18 @@ from tidegate.sinks.postgres.server import Session, run, unusable
 from tidegate.sinks.postgres.shape import RESERVED
 from tidegate.sinks.postgres.table import TargetTable, table_of
 from tidegate.sinks.postgres.types import created_as, holds
-from tidegate.sinks.refusals import complete_without_key, key_not_in_rows, key_without_index, would_change_values
+from tidegate.sinks.refusals import (
+    complete_without_key,
+    generated_by_table,
+    key_not_in_rows,
+    key_without_index,
+    mark_not_boolean,
+    mark_without_key,
+    rows_without_values,
+    table_without_columns,
+    unfit_column_name,
+    would_change_values,
+)
 from tidegate.sinks.value_table import Target, violations
 
 OLDEST = 13
@@ -29,7 +40,6 @@ _NAME_BYTES_AT_MOST = 63
 """The server cuts off longer names without an error (NAMEDATALEN)."""
 _COLUMNS_AT_MOST = 1_598
 """The server's 1,600, less the two of a stage."""
-_CHOOSE = "choose or rename the columns with select=[...], or ALTER TABLE"
 
 
 def violations_of(sink: DeclaredPostgresSink, plan: SinkPlan) -> list[TidegateError]:
@@ -75,22 +85,12 @@ class _PostgresCheck:
         if deleted is None:
             return
         if not self._sink.key or deleted in self._sink.key:
-            yield self._violation(
-                Code.KEY_COLUMN,
-                "key=[...] beside deleted=, of other columns: a row is deleted by its key",
-                f"key={list(self._sink.key)}, deleted={deleted!r}",
-                "give the columns that identify a row as key",
-            )
+            yield mark_without_key(self._sink.key, deleted, self._where)
         kind = next((field.type for field in fields_of(schema) if field.name == deleted), None)
         if kind is not None and pa.types.is_boolean(kind):
             return
         found = f"columns {schema.names}" if kind is None else str(kind)
-        yield self._violation(
-            Code.SCHEMA_MISMATCH,
-            f"a boolean column {deleted!r} that is true for a row to delete",
-            found,
-            "make one in select=[...], for example (F.col('op') == 'd').alias('deleted')",
-        )
+        yield mark_not_boolean(deleted, found, self._where)
 
     def rows(self) -> Iterator[TidegateError]:
         yield from violations(pa.schema(self._columns), Target.POSTGRES, self._where)
@@ -105,12 +105,7 @@ class _PostgresCheck:
         for name, times in Counter(names).items():
             flaw = f"{times} columns named {name!r}" if times > 1 else _flaw_of_name(name)
             if flaw:
-                yield self._violation(
-                    Code.SCHEMA_MISMATCH,
-                    "column names that PostgreSQL can have",
-                    flaw,
-                    "give it another name with .alias(...) in select=[...]",
-                )
+                yield unfit_column_name("PostgreSQL", flaw, self._where)
 
     # --- what the server shows -----------------------------------------------------------------------------
 
@@ -213,28 +208,16 @@ class _PostgresCheck:
         names = [field.name for field in self._columns]
         missing = sorted(set(names) - {each.name for each in table.columns})
         if missing:
-            yield self._violation(
-                Code.SCHEMA_MISMATCH, "a table with all columns of the rows", f"it lacks {missing}", _CHOOSE
-            )
+            yield table_without_columns(missing, self._where)
         needed = [each.name for each in table.columns if each.not_null and not (each.fills_itself or each.generated)]
         if empty := sorted(set(needed) - set(names)):
-            yield self._violation(
-                Code.SCHEMA_MISMATCH,
-                "rows with a value for each column that is NOT NULL and has no default",
-                f"not in the rows: {empty}",
-                _CHOOSE,
-            )
+            yield rows_without_values(empty, self._where)
         for field in self._columns:
             column = table.column(field.name)
             if column is None:
                 continue
             if column.generated:
-                yield self._violation(
-                    Code.SCHEMA_MISMATCH,
-                    f"rows without {field.name!r}, which the table generates",
-                    "rows that have it",
-                    "leave it out of select=[...]",
-                )
+                yield generated_by_table(field.name, self._where)
             elif _is_known(field.type) and not holds(column, field.type):
                 wanted = created_as(field.type)
                 yield would_change_values(field.name, wanted, field.type, column.declared, self._where)

@@ -1,0 +1,62 @@
+"""The MySQL sink under the contract that tidegate ships, on a real server."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.mariadb import MariaDBServer, quoted
+from tidegate.sinks.mysql.sink import MySQLSink
+from tidegate.testing.contract import Row, SinkContract
+
+
+class OnMariaDB(SinkContract):
+    """Each folder stands for a database of its own."""
+
+    kills_at_most = 6
+    server: MariaDBServer
+
+    @pytest.fixture(autouse=True)
+    def on_the_server(self, mariadb: MariaDBServer) -> None:
+        self.server = mariadb
+
+    @property
+    def database(self) -> str:
+        name = f"Numbers {hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}"
+        self.server.execute(f"CREATE DATABASE IF NOT EXISTS {quoted(name)}")
+        return name
+
+    def sink(self, **options: Any) -> MySQLSink:
+        given: dict[str, Any] = {"options": self.server.options(), **options}
+        return MySQLSink("numbers", "127.0.0.1", database=self.database, table="the numbers", **given)
+
+    def read_target(self) -> list[Row]:
+        rows = self.server.execute(f"SELECT id, word FROM {quoted(self.database)}.`the numbers`")
+        return [{"id": number, "word": word} for number, word in rows]
+
+
+class TestMySQLUpsert(OnMariaDB):
+    def make_sink(self) -> MySQLSink:
+        return self.sink(key="id")
+
+
+@pytest.mark.more
+class TestMySQLByXA(OnMariaDB):
+    """Append: the one shape of this protocol."""
+
+    @pytest.fixture(autouse=True)
+    def nothing_stays_prepared(self, mariadb: MariaDBServer) -> Iterator[None]:
+        yield
+        mariadb.end_branches()
+
+    def make_sink(self) -> MySQLSink:
+        return self.sink(protocol="xa")
+
+
+@pytest.mark.more
+class TestMySQLAppend(OnMariaDB):
+    def make_sink(self) -> MySQLSink:
+        return self.sink(options=self.server.options(local_infile=True))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from tidegate.checkpoints.job_layout import QUERIES
+from tidegate.core.guarantees import Shows
 from tidegate.core.ledger import Query
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, OperatorFingerprint
@@ -97,6 +98,7 @@ def _query(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources
         may_repeat=goes_back(job.folder, record, declared.uid),
         fingerprints=_fingerprints_of(job, declared, where),
         allowed=job.allowed,
+        fencing=tuple(sink.uid for sink in declared.sinks if sink.shows is Shows.INSIDE),
         dead_letters=None if declared.dead_letters is None else declared.dead_letters.sink,
     )
 

@@ -9,6 +9,7 @@ from tests.support.kafka_broker import broker
 from tests.support.machines import machines
 from tests.support.other_s3 import moto, moto_server, versitygw, versitygw_server
 from tests.support.postgres import postgres
+from tests.support.redis import redis_cluster, redis_server
 from tests.support.s3 import s3, s3_server
 from tests.support.standalone import standalone
 from tests.support.yarn import yarn
@@ -23,6 +24,8 @@ __all__ = [
     "moto",
     "moto_server",
     "postgres",
+    "redis_cluster",
+    "redis_server",
     "s3",
     "s3_server",
     "standalone",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.kafka.sink import KafkaSink
     from tidegate.sinks.postgres.sink import PostgresSink
     from tidegate.sinks.printing import PrintSink
+    from tidegate.sinks.redis.sink import RedisSink
     from tidegate.sinks.rows import RowRefused
     from tidegate.sinks.sqlite.sink import SQLiteSink
     from tidegate.sinks.two_phase_commit import TwoPhaseCommitSink
@@ -51,6 +52,7 @@ __all__ = [
     "PostgresSink",
     "PrintSink",
     "RateSource",
+    "RedisSink",
     "Restore",
     "RowRefused",
     "SQLiteSink",
@@ -86,6 +88,7 @@ _HOMES = {
     "PostgresSink": "tidegate.sinks.postgres.sink",
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources.spark_source",
+    "RedisSink": "tidegate.sinks.redis.sink",
     "Restore": "tidegate.savepoints.restoring",
     "RowRefused": "tidegate.sinks.rows",
     "SQLiteSink": "tidegate.sinks.sqlite.sink",

@@ -20,6 +20,7 @@ _KINDS: Final = Kinds(
         "kafka": "tidegate.sinks.kafka.sink:KafkaSink",
         "kafka-channel": "tidegate.channels.kafka:KafkaChannelSink",
         "postgres": "tidegate.sinks.postgres.sink:PostgresSink",
+        "redis": "tidegate.sinks.redis.sink:RedisSink",
         "sqlite": "tidegate.sinks.sqlite.sink:SQLiteSink",
     },
     Code.SINK_OUT_OF_REACH,

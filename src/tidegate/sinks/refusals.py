@@ -74,6 +74,28 @@ def key_not_in_rows(name: str, names: Sequence[str], where: str) -> TidegateErro
     )
 
 
+def key_beside_mark(key: Sequence[str], deleted: str, where: str) -> TidegateError:
+    """`deleted`: the column that marks a row to delete."""
+    return TidegateError(
+        Code.KEY_COLUMN,
+        expected="key=[...] beside deleted=, of other columns: a row is deleted by its key",
+        found=f"key={list(key)}, deleted={deleted!r}",
+        where=where,
+        next_step="give the columns that identify a row as key",
+    )
+
+
+def mark_is_no_boolean(deleted: str, found: str, where: str) -> TidegateError:
+    """`found`: the type of the column, or the columns that are there."""
+    return TidegateError(
+        Code.SCHEMA_MISMATCH,
+        expected=f"a boolean column {deleted!r} that is true for a row to delete",
+        found=found,
+        where=where,
+        next_step="make one in select=[...], for example (F.col('op') == 'd').alias('deleted')",
+    )
+
+
 def key_without_index(key: Sequence[str], where: str, beside: str = "") -> TidegateError:
     """`beside`: what else the index has to be."""
     return TidegateError(

@@ -58,6 +58,7 @@ class Target(Enum):
     CSV = "CSV"
     TEXT = "text file"
     BYTES = "Kafka key, raw value"
+    REDIS = "field of a Redis hash"
     FOLDER = "folder of `partition_by`"
 
 
@@ -103,9 +104,10 @@ def _cells(
     csv: Cell,
     text: Cell,
     bytes_: Cell,
+    redis: Cell,
     folder: Cell,
 ) -> Mapping[Target, Cell]:
-    return dict(zip(Target, (sqlite, postgres, json, json_key, parquet, csv, text, bytes_, folder), strict=True))
+    return dict(zip(Target, (sqlite, postgres, json, json_key, parquet, csv, text, bytes_, redis, folder), strict=True))
 
 
 _SAME = "the same type"
@@ -113,34 +115,67 @@ _DAY, _TIME = "2026-01-31", "23:59:59.000001"
 _LOCAL = f"{_DAY}T{_TIME}"
 _UTC = f"{_LOCAL}Z"
 _REST: Mapping[SparkType, Mapping[Target, Cell]] = {
-    SparkType.BOOLEAN: _cells("INTEGER 0, 1", "boolean", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true"),
-    SparkType.INTEGER: _cells(
-        "INTEGER", "smallint, integer, bigint", "-5", '"-5"', _SAME, "-5", _TO_STRING, "-5", "-5"
+    SparkType.BOOLEAN: _cells(
+        "INTEGER 0, 1", "boolean", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true", "true"
     ),
-    SparkType.FLOAT: _cells("REAL", "real", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
+    SparkType.INTEGER: _cells(
+        "INTEGER", "smallint, integer, bigint", "-5", '"-5"', _SAME, "-5", _TO_STRING, "-5", "-5", "-5"
+    ),
+    SparkType.FLOAT: _cells(
+        "REAL", "real", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", "0.1, NaN", _TO_STRING
+    ),
     SparkType.DOUBLE: _cells(
-        "REAL", "double precision", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING
+        "REAL",
+        "double precision",
+        '0.1, "NaN"',
+        _KEYS,
+        _SAME,
+        "0.1, NaN",
+        _TO_STRING,
+        "0.1, NaN",
+        "0.1, NaN",
+        _TO_STRING,
     ),
     SparkType.DECIMAL: _cells(
-        "TEXT 1.50", "numeric(p, s)", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING
+        "TEXT 1.50", "numeric(p, s)", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", "1.50", _TO_STRING
     ),
-    SparkType.STRING: _cells("TEXT", "text", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "itself"),
-    SparkType.BINARY: _cells("BLOB", "bytea", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", _BASE64),
-    SparkType.DATE: _cells(f"TEXT {_DAY}", "date", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY),
+    SparkType.STRING: _cells(
+        "TEXT", "text", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "UTF-8", "itself"
+    ),
+    SparkType.BINARY: _cells("BLOB", "bytea", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", "itself", _BASE64),
+    SparkType.DATE: _cells(f"TEXT {_DAY}", "date", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY, _DAY),
     SparkType.TIMESTAMP: _cells(
-        f"TEXT {_UTC}", "timestamp with time zone", f'"{_UTC}"', f'"{_UTC}"', _SAME, _UTC, _TO_STRING, _UTC, _TO_STRING
+        f"TEXT {_UTC}",
+        "timestamp with time zone",
+        f'"{_UTC}"',
+        f'"{_UTC}"',
+        _SAME,
+        _UTC,
+        _TO_STRING,
+        _UTC,
+        _UTC,
+        _TO_STRING,
     ),
     SparkType.TIMESTAMP_NTZ: _cells(
-        f"TEXT {_LOCAL}", "timestamp", f'"{_LOCAL}"', f'"{_LOCAL}"', _SAME, _LOCAL, _TO_STRING, _LOCAL, _TO_STRING
+        f"TEXT {_LOCAL}",
+        "timestamp",
+        f'"{_LOCAL}"',
+        f'"{_LOCAL}"',
+        _SAME,
+        _LOCAL,
+        _TO_STRING,
+        _LOCAL,
+        _LOCAL,
+        _TO_STRING,
     ),
     SparkType.TIME: _cells(
-        f"TEXT {_TIME}", "time", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TO_STRING
+        f"TEXT {_TIME}", "time", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TIME, _TO_STRING
     ),
     SparkType.ARRAY: _cells(
-        _TO_JSON, "array; jsonb if nested", "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
+        _TO_JSON, "array; jsonb if nested", "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, "JSON", _TO_JSON
     ),
-    SparkType.STRUCT: _cells(_TO_JSON, "jsonb", "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
-    SparkType.MAP: _cells(_TO_JSON, "jsonb", "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+    SparkType.STRUCT: _cells(_TO_JSON, "jsonb", "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, "JSON", _TO_JSON),
+    SparkType.MAP: _cells(_TO_JSON, "jsonb", "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, "JSON", _TO_JSON),
 }
 
 TABLE: Mapping[SparkType, Mapping[Target, Cell]] = {
@@ -218,8 +253,9 @@ def _names(kind: pa.DataType, path: str) -> Iterator[tuple[str, list[str]]]:
 
 def _inner_target(kind: pa.DataType, target: Target) -> Target:
     """The place of the values inside a nested type. In PostgreSQL it is jsonb, but for an array of plain values."""
-    is_plain = is_list(kind) and not pa.types.is_nested(element_of(kind))
-    return Target.JSON if target is Target.POSTGRES and pa.types.is_nested(kind) and not is_plain else target
+    is_plain = target is Target.POSTGRES and is_list(kind) and not pa.types.is_nested(element_of(kind))
+    is_json = target in (Target.POSTGRES, Target.REDIS) and pa.types.is_nested(kind) and not is_plain
+    return Target.JSON if is_json else target
 
 
 _KEYS_IN = {Target.JSON: Target.JSON_KEY}

@@ -17,7 +17,14 @@ from tidegate.sinks.postgres.server import Session, run, unusable
 from tidegate.sinks.postgres.shape import RESERVED
 from tidegate.sinks.postgres.table import TargetTable, table_of
 from tidegate.sinks.postgres.types import created_as, holds
-from tidegate.sinks.refusals import complete_without_key, key_not_in_rows, key_without_index, would_change_values
+from tidegate.sinks.refusals import (
+    complete_without_key,
+    key_beside_mark,
+    key_not_in_rows,
+    key_without_index,
+    mark_is_no_boolean,
+    would_change_values,
+)
 from tidegate.sinks.value_table import Target, violations
 
 OLDEST = 13
@@ -64,22 +71,12 @@ class _PostgresCheck:
         if deleted is None:
             return
         if not self._sink.key or deleted in self._sink.key:
-            yield self._violation(
-                Code.KEY_COLUMN,
-                "key=[...] beside deleted=, of other columns: a row is deleted by its key",
-                f"key={list(self._sink.key)}, deleted={deleted!r}",
-                "give the columns that identify a row as key",
-            )
+            yield key_beside_mark(self._sink.key, deleted, self._where)
         kind = next((field.type for field in fields_of(schema) if field.name == deleted), None)
         if kind is not None and pa.types.is_boolean(kind):
             return
         found = f"columns {schema.names}" if kind is None else str(kind)
-        yield self._violation(
-            Code.SCHEMA_MISMATCH,
-            f"a boolean column {deleted!r} that is true for a row to delete",
-            found,
-            "make one in select=[...], for example (F.col('op') == 'd').alias('deleted')",
-        )
+        yield mark_is_no_boolean(deleted, found, self._where)
 
     def rows(self) -> Iterator[TidegateError]:
         yield from violations(pa.schema(self._columns), Target.POSTGRES, self._where)

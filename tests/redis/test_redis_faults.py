@@ -90,7 +90,8 @@ def test_a_process_that_is_stopped_while_it_writes_overwrites_nothing_of_its_suc
 def test_an_answer_or_a_request_that_is_lost_is_repeated_and_changes_nothing(place: Place) -> None:
     with Proxy(place.server.port) as proxy:
         sink = place.sink(options={"password": PASSWORD, "port": proxy.port})
-        prepared(sink, [row(0, "the server knows the scripts")])
+        first = prepared(sink, [row(0, "the server knows the scripts from now on")])
+        assert outcome(sink, first) is Outcome.COMMITTED
         lost = [proxy.lose_answer(SCRIPT), proxy.lose_request(SCRIPT)]
         committable = prepared(sink, [row(number, "x") for number in range(300)], epoch=1)
         assert [each.struck for each in lost] == [1, 1]

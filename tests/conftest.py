@@ -10,6 +10,7 @@ from tests.support.machines import machines
 from tests.support.mariadb import mariadb
 from tests.support.other_s3 import moto, moto_server, versitygw, versitygw_server
 from tests.support.postgres import postgres, preparing
+from tests.support.redis import redis_cluster, redis_server
 from tests.support.s3 import s3, s3_server
 from tests.support.standalone import standalone
 from tests.support.yarn import yarn
@@ -26,6 +27,8 @@ __all__ = [
     "moto_server",
     "postgres",
     "preparing",
+    "redis_cluster",
+    "redis_server",
     "s3",
     "s3_server",
     "standalone",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.mysql.sink import MySQLSink
     from tidegate.sinks.postgres.sink import PostgresSink
     from tidegate.sinks.printing import PrintSink
+    from tidegate.sinks.redis.sink import RedisSink
     from tidegate.sinks.rows import RowRefused
     from tidegate.sinks.sqlite.sink import SQLiteSink
     from tidegate.sinks.two_phase_commit import TwoPhaseCommitSink
@@ -54,6 +55,7 @@ __all__ = [
     "PostgresSink",
     "PrintSink",
     "RateSource",
+    "RedisSink",
     "Restore",
     "RowRefused",
     "SQLiteSink",
@@ -91,6 +93,7 @@ _HOMES = {
     "PostgresSink": "tidegate.sinks.postgres.sink",
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources.spark_source",
+    "RedisSink": "tidegate.sinks.redis.sink",
     "Restore": "tidegate.savepoints.restoring",
     "RowRefused": "tidegate.sinks.rows",
     "SQLiteSink": "tidegate.sinks.sqlite.sink",

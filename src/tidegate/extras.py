@@ -27,6 +27,7 @@ class Extra(Enum):
     S3 = ("s3", {"boto3": "boto3"}, "a folder of checkpoints, savepoints or files on S3")
     POSTGRES = ("postgres", {"psycopg": "psycopg"}, "PostgresSink")
     MYSQL = ("mysql", {"pymysql": "pymysql"}, "MySQLSink")
+    REDIS = ("redis", {"redis": "redis"}, "RedisSink")
 
     @property
     def command(self) -> str:

@@ -45,9 +45,9 @@ SITUATIONS: Mapping[str, Situation] = {
 PASSED_BY_BOTH: frozenset[str] = frozenset({"decision", "commit", "done", "finished", "gc.clean"})
 """Points that an epoch passes, and recovery too when the run before has died before its decision."""
 
-OF_OTHER_JOBS: frozenset[str] = frozenset({"straight", "operators", "overdue"})
-"""Points that the job does not pass at exactly-once: they belong to the weaker levels, to a program that changes, or to
-an epoch that takes too long. The small world dies at the last."""
+OF_OTHER_JOBS: frozenset[str] = frozenset({"straight", "operators", "overdue", "recover.begun"})
+"""Points that the job does not pass at exactly-once: they belong to the weaker levels, to a program that changes, to an
+epoch that takes too long (the small world dies there), or to a sink whose rows are visible inside their epoch."""
 
 _PHASES: Mapping[str, Phase] = {
     **dict.fromkeys(["task.open", "task.write", "task.prepare", "compute.before"], Phase.A),

@@ -50,6 +50,7 @@ def test_a_machine_where_all_is_well(tmp_path: Path) -> None:
         "extra s3",
         "extra postgres",
         "extra mysql",
+        "extra redis",
         "settings",
         "storage",
         "locks",

@@ -385,6 +385,7 @@ _DO: Final[dict[type[Effect], Callable[[Part, Any], Any]]] = {
     asked.ListOpen: _served(lambda part, effect: part.sink(effect.sink).pending()),
     asked.AbortOpen: _served(_abort),
     asked.ReadPosition: _served(lambda part, effect: part.sink(effect.sink).position()),
+    asked.BeginRun: lambda part, effect: None,
     asked.CleanThrough: _clean,
     asked.DiscardFrom: _discard,
     asked.Tell: _tell,

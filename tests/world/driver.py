@@ -323,6 +323,7 @@ _DO: dict[type[Effect | Do], Callable[[Driver, Any], Any]] = {
     asked.ListOpen: lambda driver, effect: driver.sink(effect.sink).pending(),
     asked.AbortOpen: lambda driver, effect: driver.sink(effect.sink).abort(effect.transactions),
     asked.ReadPosition: lambda driver, effect: driver.sink(effect.sink).position(),
+    asked.BeginRun: lambda driver, effect: None,
     asked.CleanThrough: _clean,
     asked.DiscardFrom: _discard,
     asked.Tell: _tell,
@@ -335,6 +336,7 @@ READS = (
     asked.LookForEvidence,
     asked.ListOpen,
     asked.ReadPosition,
+    asked.BeginRun,
     asked.Tell,
 )
 """Effects that leave the world as it is."""

@@ -245,6 +245,16 @@ class ReadPosition:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginRun:
+    """`TwoPhaseSink.begin_run`. Result: a later run that the target names, in words; None if there is none."""
+
+    sink: str
+    run: int
+    run_token: str
+    point: str = "recover.begun"
+
+
+@dataclass(frozen=True, slots=True)
 class CleanThrough:
     """Remove the journals and stages of epochs at or below `epoch`. `journals`: of the journals only these, all of
     `epoch`; None: all that a list shows.
@@ -302,6 +312,7 @@ Effect: TypeAlias = (
     | ListOpen
     | AbortOpen
     | ReadPosition
+    | BeginRun
     | CleanThrough
     | DiscardFrom
     | Tell
@@ -374,3 +385,7 @@ def discard_from(epoch: int) -> Steps[int]:
 
 def read_position(sink: str) -> Steps[Position | None]:
     return (yield ReadPosition(sink))
+
+
+def begin_run(sink: str, run: int, run_token: str) -> Steps[str | None]:
+    return (yield BeginRun(sink, run, run_token))

@@ -37,6 +37,7 @@ DRIVER_POINTS: tuple[str, ...] = (
     "recover.listed",
     "recover.aborted",
     "recover.position",
+    "recover.begun",
     "recover.dropped",
     "recover.discarded",
     "heal.checksum",

@@ -64,7 +64,8 @@ class Query:
     the first of its generation. `may_repeat`: a rewind allows this generation to show rows of older ones again.
     `fingerprints`: of the stateful operators of the program; None without a program, or if they cannot be read.
     `allowed`: the operators that may differ from those of the state. `dead_letters`: the sink for rows that other sinks
-    refuse, if there is one. `cleaned_together`: the finisher removes the old records of so many epochs at once.
+    refuse, if there is one. `fencing`: the sinks whose rows are visible inside their epoch: each run fences the
+    earlier ones there. `cleaned_together`: the finisher removes the old records of so many epochs at once.
     """
 
     job: str
@@ -84,6 +85,7 @@ class Query:
     fingerprints: tuple[OperatorFingerprint, ...] | None = None
     allowed: Allowed = NOTHING_ALLOWED
     dead_letters: str | None = None
+    fencing: tuple[str, ...] = ()
     cleaned_together: int = 20
 
     def sink(self, uid: str, generation: int | None = None) -> SinkIdentity:

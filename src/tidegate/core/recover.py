@@ -16,11 +16,13 @@ epoch is left, and Spark's log holds the decisions. Spark then runs the newest d
 5. The evidence of each sink is compared with the ledger. It comes before the first commit: a sink of another job, or
    one that is ahead or behind, must not be written into.
 6. Each decided epoch is finished, oldest first, by `finish.finish_epoch`: the code that a living run uses.
-7. What dead runs prepared for undecided epochs is given up: records first, then journals, then open transactions,
+7. In each sink whose rows are visible inside their epoch, this run fences the earlier ones. It comes after steps 5 and
+   6, which find such a target as the dead run has left it.
+8. What dead runs prepared for undecided epochs is given up: records first, then journals, then open transactions,
    which are fenced. It comes after the decisions, because a decided epoch's transactions look the same as an
    undecided one's.
-8. Old records and journals are cleaned up.
-9. Spark's log is mended: entries of decided epochs are made equal to the decisions, undecided ones beyond the next
+9. Old records and journals are cleaned up.
+10. Spark's log is mended: entries of decided epochs are made equal to the decisions, undecided ones beyond the next
    epoch are set aside, and a due epoch without data is added. `recovery_plan` plans it, as a pure function. It comes
    last: the entries are what the decisions were made from.
 
@@ -28,7 +30,7 @@ Why a second crash is harmless. Every record is created under a name that says w
 commit that is repeated is answered `already`, or its evidence is looked for after a fence. A step that was done finds
 nothing to do. So the next recovery starts at step 1 again and finds less.
 
-`close_run` is steps 3 and 7 for a run that ends in order; `finish_decided` is steps 1 and 3 to 6 for a job that does
+`close_run` is steps 3 and 8 for a run that ends in order; `finish_decided` is steps 1 and 3 to 6 for a job that does
 not run.
 """
 
@@ -40,6 +42,7 @@ from tidegate.core.effects import (
     Replace,
     Steps,
     Tell,
+    begin_run,
     discard_from,
     get,
     introduce,
@@ -98,6 +101,7 @@ def open_run(query: Query) -> Steps[Run]:
     for epoch in unfinished:
         yield from finish_epoch(query, run, epoch)
     yield from stop_if_superseded(query, run)
+    yield from _fence_earlier_runs(query, run)
     yield from _give_up_undecided(query, newest)
     yield from clean_up(query)
     yield from _mend_log(query, run)
@@ -195,6 +199,16 @@ def _check_sinks(query: Query, run: Run, newest: int) -> Steps[None]:
         if error is not None:
             yield from stop_if_superseded(query, run)
             raise error
+
+
+def _fence_earlier_runs(query: Query, run: Run) -> Steps[None]:
+    """From now on no earlier run writes into a sink whose rows are visible before their epoch is decided."""
+    for sink in query.fencing:
+        later = yield from begin_run(sink, run.run, run.token)
+        if later is not None:
+            yield from stop_if_superseded(query, run)
+            mine = f"no run after run {run.run} of generation {query.generation}"
+            raise _sink_error(query, sink, Code.SINK_AHEAD, mine, later)
 
 
 def _give_up_undecided(query: Query, newest: int) -> Steps[None]:

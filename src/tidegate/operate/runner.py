@@ -97,6 +97,7 @@ class Runner:
             fx.ListOpen: lambda e: sinks[e.sink].pending(query.sink(e.sink)),
             fx.AbortOpen: lambda e: sinks[e.sink].abort(e.transactions),
             fx.ReadPosition: lambda e: sinks[e.sink].position(query.sink(e.sink)),
+            fx.BeginRun: lambda e: sinks[e.sink].begin_run(query.sink(e.sink), e.run, e.run_token),
             fx.CleanThrough: self._clean,
             fx.DiscardFrom: self._discard,
         }

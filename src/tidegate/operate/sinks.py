@@ -144,7 +144,8 @@ def needs_its_program(described: DescribedSink, next_step: str) -> TidegateError
     """The error for a sink that only the program can open, and no command."""
     return TidegateError(
         Code.SINK_OUT_OF_REACH,
-        expected="a sink that a command can open by itself, as those for Kafka, PostgreSQL, MySQL, SQLite and files",
+        expected="a sink that a command can open by itself, as those for Kafka, PostgreSQL, MySQL, Redis, SQLite and"
+        " files",
         found=f"{described.told}, which only the job's program can",
         where=f"query {described.query}, sink {described.uid}",
         next_step=next_step,

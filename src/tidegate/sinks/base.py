@@ -79,14 +79,15 @@ class Transaction(ABC):
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take the rows of `batch` (the columns of this sink, at least one row). Nothing becomes visible.
+        """Take the rows of `batch` (the columns of this sink, at least one row). Nothing becomes visible, unless the
+        sink declares `Shows.INSIDE`.
 
         Raises RowRefused with the first row that the sink refuses. In that case no row of `batch` is taken.
         """
 
     @abstractmethod
     def pre_commit(self) -> Committable | None:
-        """Make everything durable, the evidence included. Nothing becomes visible.
+        """Make everything durable, the evidence included. Nothing becomes visible (but for `Shows.INSIDE`).
 
         Returns the committable: all that another process needs for the commit. Returns None if no row came. The process
         may die at any time after this call; only `commit` decides.
@@ -126,8 +127,10 @@ class TwoPhaseSink(ABC):
     """
 
     shows: ClassVar[Shows] = Shows.ONCE
-    """What readers see of an epoch whose commit was interrupted by the death of the process. `Shows.AGAIN`: the target
-    cannot tell which rows it has already shown. `tidegate check` and `info` then report the sink as at-least-once.
+    """What readers see of an epoch that was interrupted by the death of the process. `Shows.AGAIN`: the target cannot
+    tell which rows it has already shown. `Shows.INSIDE`: rows are visible as soon as a task writes them, and an epoch
+    that runs again replaces them by key (an idempotent sink). `tidegate check` and `info` then report the sink as
+    at-least-once.
     """
 
     kind: ClassVar[str] = ""
@@ -225,6 +228,16 @@ class TwoPhaseSink(ABC):
         Newest means the highest generation, then the highest epoch. `digest` is the `epoch_digest` of that epoch. The
         start compares the result with the ledger. It refuses evidence that is ahead, behind, or of another job.
         """
+
+    def begin_run(self, identity: SinkIdentity, run: int, run_token: str) -> str | None:
+        """Fence the earlier runs: from now on the target refuses their rows, of this generation and of older ones.
+
+        Only for `Shows.INSIDE`; the commit of any other sink compares evidence. Called before the first epoch of a run,
+        after the evidence was compared and the decided epochs of earlier runs are finished. Returns None. If the target
+        has the fence of a later run, or of this run under another token (a copied checkpoint), nothing changes, and the
+        result is that run in words; this run then ends.
+        """
+        return None
 
     # --- in a task -----------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ _KINDS: Final = Kinds(
         "kafka-channel": "tidegate.channels.kafka:KafkaChannelSink",
         "mysql": "tidegate.sinks.mysql.sink:MySQLSink",
         "postgres": "tidegate.sinks.postgres.sink:PostgresSink",
+        "redis": "tidegate.sinks.redis.sink:RedisSink",
         "sqlite": "tidegate.sinks.sqlite.sink:SQLiteSink",
     },
     Code.SINK_OUT_OF_REACH,

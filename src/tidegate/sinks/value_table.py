@@ -59,6 +59,7 @@ class Target(Enum):
     CSV = "CSV"
     TEXT = "text file"
     BYTES = "Kafka key, raw value"
+    REDIS = "field of a Redis hash"
     FOLDER = "folder of `partition_by`"
 
 
@@ -95,100 +96,61 @@ _NOWHERE: Mapping[SparkType, RefusedType] = {
 """Types that no target takes. Arrow does not show most of them, or shows another type (a variant as its two halves)."""
 
 
-def _cells(
-    sqlite: Cell,
-    postgres: Cell,
-    mysql: Cell,
-    json: Cell,
-    json_key: Cell,
-    parquet: Cell,
-    csv: Cell,
-    text: Cell,
-    bytes_: Cell,
-    folder: Cell,
-) -> Mapping[Target, Cell]:
-    return dict(zip(Target, (sqlite, postgres, mysql, json, json_key, parquet, csv, text, bytes_, folder), strict=True))
-
-
 _SAME = "the same type"
-_JSON_TEXT = "longtext with JSON"
 _DAY, _TIME = "2026-01-31", "23:59:59.000001"
 _LOCAL = f"{_DAY}T{_TIME}"
 _UTC = f"{_LOCAL}Z"
-_REST: Mapping[SparkType, Mapping[Target, Cell]] = {
-    SparkType.BOOLEAN: _cells(
-        "INTEGER 0, 1", "boolean", "tinyint(1)", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true"
+_TEXTS = ("true", "-5", "0.1, NaN", "0.1, NaN", "1.50")
+_WRITTEN = (
+    *(SparkType.BOOLEAN, SparkType.INTEGER, SparkType.FLOAT, SparkType.DOUBLE, SparkType.DECIMAL),
+    *(SparkType.STRING, SparkType.BINARY, SparkType.DATE, SparkType.TIMESTAMP, SparkType.TIMESTAMP_NTZ, SparkType.TIME),
+    *(SparkType.ARRAY, SparkType.STRUCT, SparkType.MAP),
+)
+"""The types that at least one target takes: each target says how it writes them, in this order."""
+
+_COLUMNS: Mapping[Target, tuple[Cell, ...]] = {
+    Target.SQLITE: (
+        *("INTEGER 0, 1", "INTEGER", "REAL", "REAL", "TEXT 1.50", "TEXT", "BLOB"),
+        *(f"TEXT {_DAY}", f"TEXT {_UTC}", f"TEXT {_LOCAL}", f"TEXT {_TIME}"),
+        *(_TO_JSON, _TO_JSON, _TO_JSON),
     ),
-    SparkType.INTEGER: _cells(
-        "INTEGER",
-        "smallint, integer, bigint",
-        "tinyint, smallint, int, bigint",
-        "-5",
-        '"-5"',
-        _SAME,
-        "-5",
-        _TO_STRING,
-        "-5",
-        "-5",
+    Target.POSTGRES: (
+        *("boolean", "smallint, integer, bigint", "real", "double precision", "numeric(p, s)", "text", "bytea"),
+        *("date", "timestamp with time zone", "timestamp", "time"),
+        *("array; jsonb if nested", "jsonb", "jsonb"),
     ),
-    SparkType.FLOAT: _cells(
-        "REAL", "real", "float", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING
+    Target.MYSQL: (
+        *("tinyint(1)", "tinyint, smallint, int, bigint", "float", "double", "decimal(p, s)", "longtext", "longblob"),
+        *("date", "datetime(6), UTC", "datetime(6)", "time(6)"),
+        *("longtext with JSON", "longtext with JSON", "longtext with JSON"),
     ),
-    SparkType.DOUBLE: _cells(
-        "REAL", "double precision", "double", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING
+    Target.JSON: (
+        *("true", "-5", '0.1, "NaN"', '0.1, "NaN"', "1.50", "string", "base64"),
+        *(f'"{_DAY}"', f'"{_UTC}"', f'"{_LOCAL}"', f'"{_TIME}"'),
+        *("array", "object", "object"),
     ),
-    SparkType.DECIMAL: _cells(
-        "TEXT 1.50", "numeric(p, s)", "decimal(p, s)", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING
+    Target.JSON_KEY: (
+        *('"true"', '"-5"', _KEYS, _KEYS, '"1.50"', "itself", "base64"),
+        *(f'"{_DAY}"', f'"{_UTC}"', f'"{_LOCAL}"', f'"{_TIME}"'),
+        *(_KEYS, _KEYS, _KEYS),
     ),
-    SparkType.STRING: _cells(
-        "TEXT", "text", "longtext", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "itself"
-    ),
-    SparkType.BINARY: _cells(
-        "BLOB", "bytea", "longblob", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", _BASE64
-    ),
-    SparkType.DATE: _cells(
-        f"TEXT {_DAY}", "date", "date", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY
-    ),
-    SparkType.TIMESTAMP: _cells(
-        f"TEXT {_UTC}",
-        "timestamp with time zone",
-        "datetime(6), UTC",
-        f'"{_UTC}"',
-        f'"{_UTC}"',
-        _SAME,
-        _UTC,
-        _TO_STRING,
-        _UTC,
-        _TO_STRING,
-    ),
-    SparkType.TIMESTAMP_NTZ: _cells(
-        f"TEXT {_LOCAL}",
-        "timestamp",
-        "datetime(6)",
-        f'"{_LOCAL}"',
-        f'"{_LOCAL}"',
-        _SAME,
-        _LOCAL,
-        _TO_STRING,
-        _LOCAL,
-        _TO_STRING,
-    ),
-    SparkType.TIME: _cells(
-        f"TEXT {_TIME}", "time", "time(6)", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TO_STRING
-    ),
-    SparkType.ARRAY: _cells(
-        _TO_JSON, "array; jsonb if nested", _JSON_TEXT, "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
-    ),
-    SparkType.STRUCT: _cells(
-        _TO_JSON, "jsonb", _JSON_TEXT, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
-    ),
-    SparkType.MAP: _cells(
-        _TO_JSON, "jsonb", _JSON_TEXT, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
+    Target.PARQUET: (*(_SAME,) * 10, _TO_STRING, _SAME, _SAME, _SAME),
+    Target.CSV: (*_TEXTS, "in quotes", _BASE64, _DAY, _UTC, _LOCAL, _TIME, _TO_JSON, _TO_JSON, _TO_JSON),
+    Target.TEXT: (*(_TO_STRING,) * 5, "a line", _BASE64, *(_TO_STRING,) * 4, _TO_JSON, _TO_JSON, _TO_JSON),
+    Target.BYTES: (*_TEXTS, "UTF-8", "itself", _DAY, _UTC, _LOCAL, _TIME, _TO_JSON, _TO_JSON, _TO_JSON),
+    Target.REDIS: (*_TEXTS, "UTF-8", "itself", _DAY, _UTC, _LOCAL, _TIME, "JSON", "JSON", "JSON"),
+    Target.FOLDER: (
+        *("true", "-5", _TO_STRING, _TO_STRING, _TO_STRING, "itself", _BASE64),
+        *(_DAY, _TO_STRING, _TO_STRING, _TO_STRING),
+        *(_TO_JSON, _TO_JSON, _TO_JSON),
     ),
 }
 
 TABLE: Mapping[SparkType, Mapping[Target, Cell]] = {
-    kind: _REST[kind] if kind in _REST else dict.fromkeys(Target, _NOWHERE[kind]) for kind in SparkType
+    kind: dict.fromkeys(Target, _NOWHERE[kind])
+    if kind in _NOWHERE
+    else {target: _COLUMNS[target][_WRITTEN.index(kind)] for target in Target}
+    for kind in SparkType
 }
 
 
@@ -262,12 +224,11 @@ def _names(kind: pa.DataType, path: str) -> Iterator[tuple[str, list[str]]]:
 
 def _inner_target(kind: pa.DataType, target: Target) -> Target:
     """The place of the values inside a nested type: JSON in a database, but for PostgreSQL's arrays of plain values."""
-    if target is Target.MYSQL and pa.types.is_nested(kind):
-        return Target.JSON
-    is_plain = is_list(kind) and not pa.types.is_nested(element_of(kind))
-    return Target.JSON if target is Target.POSTGRES and pa.types.is_nested(kind) and not is_plain else target
+    is_plain = target is Target.POSTGRES and is_list(kind) and not pa.types.is_nested(element_of(kind))
+    return Target.JSON if target in _NESTED_AS_JSON and pa.types.is_nested(kind) and not is_plain else target
 
 
+_NESTED_AS_JSON = {Target.POSTGRES, Target.MYSQL, Target.REDIS}
 _KEYS_IN = {Target.JSON: Target.JSON_KEY}
 _Fits: TypeAlias = Callable[[pa.DataType], bool]
 _ARROW: tuple[tuple[_Fits, SparkType], ...] = (

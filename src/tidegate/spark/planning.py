@@ -99,6 +99,7 @@ def _query(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources
         may_repeat=goes_back(job.folder, record, declared.uid),
         fingerprints=_fingerprints_of(job, declared, where),
         allowed=job.allowed,
+        fencing=tuple(sink.uid for sink in declared.sinks if sink.shows is Shows.INSIDE),
         dead_letters=None if declared.dead_letters is None else declared.dead_letters.sink,
     )
 

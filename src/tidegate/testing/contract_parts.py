@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -100,7 +100,8 @@ def rows_from(first: int, count: int) -> pa.RecordBatch:
 
 
 def begun(sink: TwoPhaseSink, attempt: Attempt) -> Transaction:
-    """Begin a transaction as in a task: with a pickled copy of the sink."""
+    """Begin a transaction as in a task: with a pickled copy of the sink. Its run has begun before, on the driver."""
+    sink.begin_run(attempt.sink, attempt.run, attempt.run_token)
     return pickle.loads(pickle.dumps(sink)).begin(attempt)
 
 
@@ -126,7 +127,7 @@ def processes() -> ForkServerContext:
 
 
 def prepare_and_wait(pipe: Connection, sink: TwoPhaseSink, attempt: Attempt, batches: Sequence[pa.RecordBatch]) -> None:
-    transaction = sink.begin(attempt)
+    transaction = begun(sink, attempt)
     for batch in batches:
         transaction.write(batch)
     pipe.send_bytes(msgspec.json.encode(transaction.pre_commit()))
@@ -142,9 +143,44 @@ def commit_together(
 
 
 def commit_and_die(pipe: Connection, sink: TwoPhaseSink, plan: SinkPlan, forks_with_client: bool) -> None:
-    """For every (place, committables) received: a new process commits and dies before its external call number `place`.
-    Sends the number of calls; 0 if the process was killed, -1 if the commit raised. `forks_with_client`: open the sink
-    once, before the forks."""
+    """For every (place, committables) received: a new process commits, and dies as in `_act_and_die`."""
+
+    def read(order: bytes) -> tuple[int, Callable[[], object]]:
+        place, committables = parsed(order, tuple[int, list[Committable]])
+        return place, lambda: committed(sink, committables)
+
+    _act_and_die(pipe, sink, plan, forks_with_client, read)
+
+
+def write_and_die(
+    pipe: Connection, sink: TwoPhaseSink, plan: SinkPlan, forks_with_client: bool, batches: Sequence[pa.RecordBatch]
+) -> None:
+    """For every (place, attempt) received: a new process prepares `batches`, and dies as in `_act_and_die`."""
+
+    def read(order: bytes) -> tuple[int, Callable[[], object]]:
+        place, attempt = parsed(order, tuple[int, Attempt])
+        return place, lambda: _prepare(sink, attempt, batches)
+
+    _act_and_die(pipe, sink, plan, forks_with_client, read)
+
+
+def _prepare(sink: TwoPhaseSink, attempt: Attempt, batches: Sequence[pa.RecordBatch]) -> None:
+    transaction = sink.begin(attempt)
+    for batch in batches:
+        transaction.write(batch)
+    transaction.pre_commit()
+
+
+def _act_and_die(
+    pipe: Connection,
+    sink: TwoPhaseSink,
+    plan: SinkPlan,
+    forks_with_client: bool,
+    read: Callable[[bytes], tuple[int, Callable[[], object]]],
+) -> None:
+    """For every order received: a new process acts, and dies before its external call number `place`. Sends the number
+    of calls; 0 if the process was killed, -1 if it raised. `forks_with_client`: open the sink once, before the forks.
+    `read`: the place and the action of an order."""
     if forks_with_client:
         sink.open(plan)
     while True:
@@ -152,18 +188,18 @@ def commit_and_die(pipe: Connection, sink: TwoPhaseSink, plan: SinkPlan, forks_w
             order = pipe.recv_bytes()
         except EOFError:
             return
-        place, committables = parsed(order, tuple[int, list[Committable]])
+        place, act = read(order)
         child = os.fork()
         if child == 0:
             if not forks_with_client:
                 sink.open(plan)
-            _commit_and_exit(pipe, sink, committables, place)
+            _act_and_exit(pipe, act, place)
         _, status = os.waitpid(child, 0)
         if status != 0:
             pipe.send_bytes(b"0" if os.WIFSIGNALED(status) else b"-1")
 
 
-def _commit_and_exit(pipe: Connection, sink: TwoPhaseSink, committables: Sequence[Committable], place: int) -> NoReturn:
+def _act_and_exit(pipe: Connection, act: Callable[[], object], place: int) -> NoReturn:
     calls = 0
 
     def look(frame: FrameType, event: str, function: object) -> None:
@@ -176,7 +212,7 @@ def _commit_and_exit(pipe: Connection, sink: TwoPhaseSink, committables: Sequenc
     try:
         threading.setprofile(look)  # a client may write from a thread of its own, which this commit starts
         sys.setprofile(look)
-        committed(sink, committables)
+        act()
         sys.setprofile(None)
         pipe.send_bytes(msgspec.json.encode(calls))
     finally:

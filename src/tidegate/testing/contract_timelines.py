@@ -28,7 +28,7 @@ class TimelineContract(ContractTools):
         self.all_answer(sink.commit([theirs]), Outcome.UNKNOWN)
         demand(sink.evidence(theirs) is Evidence.OTHER, "evidence for the second timeline is OTHER")
         demand(sink.evidence(ours) is Evidence.PRESENT, "evidence for the first timeline stays PRESENT")
-        self.target_has(rows_from(0, 2))
+        self.target_has_decided(rows_from(0, 2))
 
     def test_an_older_generation_does_not_count_for_a_newer_one(self) -> None:
         sink = self.opened()
@@ -46,7 +46,7 @@ class TimelineContract(ContractTools):
         self.skip_unless_timelines_are_compared()
         self.all_answer(sink.commit([late]), Outcome.UNKNOWN)
         demand(sink.evidence(late) is not Evidence.PRESENT, "there is no evidence of an epoch that came too late")
-        self.target_has(rows_from(10, 2))
+        self.target_has_decided(rows_from(10, 2))
 
     def test_a_checkpoint_that_was_begun_anew_is_kept_out(self) -> None:
         """The folder was deleted and the job has another id: the commits of the older job stay."""
@@ -60,7 +60,7 @@ class TimelineContract(ContractTools):
         if sink.remembers:
             found = sink.position(anew)
             demand(found is not None and found.job_id == IDENTITY.job_id, f"the position tells whose it is: {found}")
-        self.target_has(rows_from(0, 2))
+        self.target_has_decided(rows_from(0, 2))
 
     def test_others_of_a_like_name_are_left_alone(self) -> None:
         """Other jobs, queries and sinks with the same name prefix commit, clean up and discard."""

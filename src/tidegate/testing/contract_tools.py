@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from tidegate.core.guarantees import Shows
 from tidegate.core.json_formats import parsed
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
@@ -33,6 +34,7 @@ from tidegate.testing.contract_parts import (
     in_order,
     prepare_and_wait,
     processes,
+    write_and_die,
 )
 
 TAKEN = {Outcome.COMMITTED, Outcome.ALREADY}
@@ -121,6 +123,16 @@ class ContractTools(ABC):
         found = in_order(self.read_target())
         demand(found == wanted, f"a reader sees {wanted}, but it saw {found}")
 
+    def target_has_decided(self, *batches: pa.RecordBatch) -> None:
+        """The same, in a test that also prepares rows without committing them: a sink may show those, too, if it
+        declares `Shows.INSIDE`."""
+        if not self.shows_rows_inside:
+            self.target_has(*batches)
+            return
+        found = self.read_target()
+        missing = [row for batch in batches for row in batch.to_pylist() if row not in found]
+        demand(not missing, f"a reader sees {missing} among {found}")
+
     def all_answer(self, answers: Sequence[Answer], outcome: Outcome) -> None:
         """Check that every committable got this answer."""
         demand(
@@ -162,20 +174,14 @@ class ContractTools(ABC):
     def finishers(self) -> Generator[Callable[[Sequence[Committable], int], int], None, None]:
         """Yields `commit_and_die(committables, place)`: another process commits, and is killed before its external call
         number `place`. It returns the number of such calls in the whole commit; 0 if the process was killed."""
-        child, pipe = _started(commit_and_die, self.make_sink(), self.plan(), self.forks_with_client)
+        with _killed_anywhere(commit_and_die, self.make_sink(), self.plan(), self.forks_with_client) as act:
+            yield lambda committables, place: act((place, list(committables)))
 
-        def commit(committables: Sequence[Committable], place: int) -> int:
-            pipe.send_bytes(msgspec.json.encode((place, list(committables))))
-            demand(pipe.poll(PATIENCE_SECONDS), "a commit ends in time")
-            calls = parsed(pipe.recv_bytes(), int)
-            demand(calls >= 0, "a commit returns, or was killed")
-            return calls
-
-        try:
-            yield commit
-        finally:
-            pipe.close()
-            child.join()
+    @contextmanager
+    def writers(self, *batches: pa.RecordBatch) -> Generator[Callable[[Attempt, int], int], None, None]:
+        """Yields `write_and_die(attempt, place)`: the same for a process that writes `batches` and pre-commits."""
+        with _killed_anywhere(write_and_die, self.make_sink(), self.plan(), self.forks_with_client, batches) as act:
+            yield lambda attempt, place: act((place, attempt))
 
     def redone(self, sink: TwoPhaseSink, committable: Committable, answer: Answer) -> bool:
         """Rewrite a lost transaction from its journal as recovery does: fence, check, write.
@@ -198,6 +204,15 @@ class ContractTools(ABC):
         if not self.notices_second_timeline:
             pytest.skip("this target has a key of its own for every attempt")
 
+    @property
+    def shows_rows_inside(self) -> bool:
+        """True for an idempotent sink, whose rows are visible before their epoch is decided."""
+        return self.make_sink().shows is Shows.INSIDE
+
+    def skip_if_rows_are_visible_inside(self) -> None:
+        if self.shows_rows_inside:
+            pytest.skip("rows of this sink are visible inside their epoch: IdempotentContract says what holds instead")
+
     def skip_in_one_process(self) -> None:
         if self.lives_in_one_process:
             pytest.skip("the target is the memory of one process")
@@ -207,6 +222,25 @@ def _with_environment(environment: Mapping[str, str], target: Callable[..., None
     """Processes are forked from one that has the environment of the first test."""
     os.environ.update(environment)
     target(*arguments)
+
+
+@contextmanager
+def _killed_anywhere(target: Callable[..., None], *arguments: object) -> Generator[Callable[[object], int], None, None]:
+    """A process that runs `target`, which takes orders. Yields a function that sends one and returns the answer."""
+    child, pipe = _started(target, *arguments)
+
+    def act(order: object) -> int:
+        pipe.send_bytes(msgspec.json.encode(order))
+        demand(pipe.poll(PATIENCE_SECONDS), "it ends in time")
+        calls = parsed(pipe.recv_bytes(), int)
+        demand(calls >= 0, "it returns, or was killed")
+        return calls
+
+    try:
+        yield act
+    finally:
+        pipe.close()
+        child.join()
 
 
 def _started(target: Callable[..., None], *arguments: object) -> tuple[BaseProcess, Connection]:

@@ -26,6 +26,7 @@ class Extra(Enum):
     HDFS = ("hdfs", {"hdfs-native": "hdfs_native"}, "a folder of checkpoints, savepoints or files on HDFS")
     S3 = ("s3", {"boto3": "boto3"}, "a folder of checkpoints, savepoints or files on S3")
     POSTGRES = ("postgres", {"psycopg": "psycopg"}, "PostgresSink")
+    DELTA = ("delta", {"deltalake": "deltalake"}, "DeltaSink")
 
     @property
     def command(self) -> str:

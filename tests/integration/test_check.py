@@ -49,6 +49,7 @@ def test_a_machine_where_all_is_well(tmp_path: Path) -> None:
         "extra hdfs",
         "extra s3",
         "extra postgres",
+        "extra delta",
         "settings",
         "storage",
         "locks",

@@ -55,6 +55,8 @@ class Target(Enum):
     JSON = "JSON"
     JSON_KEY = "key of a map in JSON"
     PARQUET = "Parquet"
+    DELTA = "Delta"
+    DELTA_NESTED = "in a nested column of Delta"
     CSV = "CSV"
     TEXT = "text file"
     BYTES = "Kafka key, raw value"
@@ -80,6 +82,9 @@ _TYPELESS = RefusedType(
     'cast it to the type that it stands for, for instance .cast("string") or .cast("map<string,int>")'
 )
 
+_ZONED = RefusedType('cast it with .cast("timestamp"), or take it out of the nested column')
+"""The library creates no table with such a column: it gives the table the feature for other columns only."""
+
 _NOWHERE: Mapping[SparkType, RefusedType] = {
     SparkType.EMPTY_STRUCT: _NO_FIELDS,
     SparkType.VARIANT: RefusedType("make it a string with F.to_json, or take values out of it with F.variant_get"),
@@ -100,12 +105,20 @@ def _cells(
     json: Cell,
     json_key: Cell,
     parquet: Cell,
+    delta: Cell,
+    delta_nested: Cell,
     csv: Cell,
     text: Cell,
     bytes_: Cell,
     folder: Cell,
 ) -> Mapping[Target, Cell]:
-    return dict(zip(Target, (sqlite, postgres, json, json_key, parquet, csv, text, bytes_, folder), strict=True))
+    return dict(
+        zip(
+            Target,
+            (sqlite, postgres, json, json_key, parquet, delta, delta_nested, csv, text, bytes_, folder),
+            strict=True,
+        )
+    )
 
 
 _SAME = "the same type"
@@ -113,34 +126,88 @@ _DAY, _TIME = "2026-01-31", "23:59:59.000001"
 _LOCAL = f"{_DAY}T{_TIME}"
 _UTC = f"{_LOCAL}Z"
 _REST: Mapping[SparkType, Mapping[Target, Cell]] = {
-    SparkType.BOOLEAN: _cells("INTEGER 0, 1", "boolean", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true"),
-    SparkType.INTEGER: _cells(
-        "INTEGER", "smallint, integer, bigint", "-5", '"-5"', _SAME, "-5", _TO_STRING, "-5", "-5"
+    SparkType.BOOLEAN: _cells(
+        "INTEGER 0, 1", "boolean", "true", '"true"', _SAME, _SAME, _SAME, "true", _TO_STRING, "true", "true"
     ),
-    SparkType.FLOAT: _cells("REAL", "real", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
+    SparkType.INTEGER: _cells(
+        "INTEGER", "smallint, integer, bigint", "-5", '"-5"', _SAME, _SAME, _SAME, "-5", _TO_STRING, "-5", "-5"
+    ),
+    SparkType.FLOAT: _cells(
+        "REAL", "real", '0.1, "NaN"', _KEYS, _SAME, _SAME, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING
+    ),
     SparkType.DOUBLE: _cells(
-        "REAL", "double precision", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING
+        "REAL",
+        "double precision",
+        '0.1, "NaN"',
+        _KEYS,
+        _SAME,
+        _SAME,
+        _SAME,
+        "0.1, NaN",
+        _TO_STRING,
+        "0.1, NaN",
+        _TO_STRING,
     ),
     SparkType.DECIMAL: _cells(
-        "TEXT 1.50", "numeric(p, s)", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING
+        "TEXT 1.50", "numeric(p, s)", "1.50", '"1.50"', _SAME, _SAME, _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING
     ),
-    SparkType.STRING: _cells("TEXT", "text", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "itself"),
-    SparkType.BINARY: _cells("BLOB", "bytea", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", _BASE64),
-    SparkType.DATE: _cells(f"TEXT {_DAY}", "date", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY),
+    SparkType.STRING: _cells(
+        "TEXT", "text", "string", "itself", _SAME, _SAME, _SAME, "in quotes", "a line", "UTF-8", "itself"
+    ),
+    SparkType.BINARY: _cells(
+        "BLOB", "bytea", "base64", "base64", _SAME, _SAME, _SAME, _BASE64, _BASE64, "itself", _BASE64
+    ),
+    SparkType.DATE: _cells(
+        f"TEXT {_DAY}", "date", f'"{_DAY}"', f'"{_DAY}"', _SAME, _SAME, _SAME, _DAY, _TO_STRING, _DAY, _DAY
+    ),
     SparkType.TIMESTAMP: _cells(
-        f"TEXT {_UTC}", "timestamp with time zone", f'"{_UTC}"', f'"{_UTC}"', _SAME, _UTC, _TO_STRING, _UTC, _TO_STRING
+        f"TEXT {_UTC}",
+        "timestamp with time zone",
+        f'"{_UTC}"',
+        f'"{_UTC}"',
+        _SAME,
+        _SAME,
+        _SAME,
+        _UTC,
+        _TO_STRING,
+        _UTC,
+        _TO_STRING,
     ),
     SparkType.TIMESTAMP_NTZ: _cells(
-        f"TEXT {_LOCAL}", "timestamp", f'"{_LOCAL}"', f'"{_LOCAL}"', _SAME, _LOCAL, _TO_STRING, _LOCAL, _TO_STRING
+        f"TEXT {_LOCAL}",
+        "timestamp",
+        f'"{_LOCAL}"',
+        f'"{_LOCAL}"',
+        _SAME,
+        _SAME,
+        _ZONED,
+        _LOCAL,
+        _TO_STRING,
+        _LOCAL,
+        _TO_STRING,
     ),
     SparkType.TIME: _cells(
-        f"TEXT {_TIME}", "time", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TO_STRING
+        f"TEXT {_TIME}",
+        "time",
+        f'"{_TIME}"',
+        f'"{_TIME}"',
+        _TO_STRING,
+        _TO_STRING,
+        _TO_STRING,
+        _TIME,
+        _TO_STRING,
+        _TIME,
+        _TO_STRING,
     ),
     SparkType.ARRAY: _cells(
-        _TO_JSON, "array; jsonb if nested", "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
+        _TO_JSON, "array; jsonb if nested", "array", _KEYS, _SAME, _SAME, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
     ),
-    SparkType.STRUCT: _cells(_TO_JSON, "jsonb", "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
-    SparkType.MAP: _cells(_TO_JSON, "jsonb", "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+    SparkType.STRUCT: _cells(
+        _TO_JSON, "jsonb", "object", _KEYS, _SAME, _SAME, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
+    ),
+    SparkType.MAP: _cells(
+        _TO_JSON, "jsonb", "object", _KEYS, _SAME, _SAME, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON
+    ),
 }
 
 TABLE: Mapping[SparkType, Mapping[Target, Cell]] = {
@@ -218,6 +285,8 @@ def _names(kind: pa.DataType, path: str) -> Iterator[tuple[str, list[str]]]:
 
 def _inner_target(kind: pa.DataType, target: Target) -> Target:
     """The place of the values inside a nested type. In PostgreSQL it is jsonb, but for an array of plain values."""
+    if target is Target.DELTA and pa.types.is_nested(kind):
+        return Target.DELTA_NESTED
     is_plain = is_list(kind) and not pa.types.is_nested(element_of(kind))
     return Target.JSON if target is Target.POSTGRES and pa.types.is_nested(kind) and not is_plain else target
 

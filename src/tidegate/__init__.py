@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tidegate.core.errors import TidegateError
     from tidegate.savepoints.restoring import Restore
     from tidegate.sinks.base import TwoPhaseSink
+    from tidegate.sinks.delta.sink import DeltaSink
     from tidegate.sinks.files.sink import FileSink
     from tidegate.sinks.kafka.sink import KafkaSink
     from tidegate.sinks.mysql.sink import MySQLSink
@@ -40,6 +41,7 @@ __version__: str
 __all__ = [
     "CSV",
     "JSON",
+    "DeltaSink",
     "EmbeddedChannel",
     "FileSink",
     "FileSource",
@@ -78,6 +80,7 @@ __all__ = [
 _HOMES = {
     "CSV": "tidegate.spark.sources.value_formats",
     "JSON": "tidegate.spark.sources.value_formats",
+    "DeltaSink": "tidegate.sinks.delta.sink",
     "EmbeddedChannel": "tidegate.channels.sink",
     "FileSink": "tidegate.sinks.files.sink",
     "FileSource": "tidegate.spark.sources.files",

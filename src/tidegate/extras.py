@@ -28,6 +28,7 @@ class Extra(Enum):
     POSTGRES = ("postgres", {"psycopg": "psycopg"}, "PostgresSink")
     MYSQL = ("mysql", {"pymysql": "pymysql"}, "MySQLSink")
     REDIS = ("redis", {"redis": "redis"}, "RedisSink")
+    DELTA = ("delta", {"deltalake": "deltalake"}, "DeltaSink")
 
     @property
     def command(self) -> str:

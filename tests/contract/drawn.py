@@ -28,7 +28,7 @@ def rows_for(draw: _Draw, sink: ValueSink) -> Columns:
     """Columns of one length, by name."""
     names = ["v"] if sink.columns_at_most == 1 else draw(_names(sink.columns_at_most))
     length = draw(_LENGTHS)
-    kinds = [_kind(draw, sink, _DEPTH) for _ in names]
+    kinds = [_taken_kind(draw, sink) for _ in names]
     return {name: (kind, [_value(draw, kind) for _ in range(length)]) for name, kind in zip(names, kinds, strict=True)}
 
 
@@ -41,6 +41,12 @@ _LENGTHS = st.integers(1, _ROWS)
 
 
 # --- types -------------------------------------------------------------------------------------------------
+
+
+def _taken_kind(draw: _Draw, sink: ValueSink) -> pa.DataType:
+    """A type that the sink takes: some take a plain type only outside of nested ones."""
+    kind = _kind(draw, sink, _DEPTH)
+    return kind if _taken(sink, kind) else draw(_plain(sink))
 
 
 def _kind(draw: _Draw, sink: ValueSink, depth: int) -> pa.DataType:

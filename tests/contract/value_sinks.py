@@ -19,11 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from tests.contract.values import Unwritable, column_of, expected, fields_of, neutral, same
 from tests.support.kafka_rows import RowsOfKafka
 from tidegate.core.records import Committable, JournalRef, Outcome
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.sinks.delta.sink import DeltaSink
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.kafka.declared import layout_of
 from tidegate.sinks.kafka.sink import KafkaSink
@@ -250,6 +252,16 @@ def _parquet(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kin
     return {name: neutral(kind, table.column(name).combine_chunks()) for name, kind in kinds.items()}
 
 
+def _delta(folder: Path, replace: bool) -> DeltaSink:
+    return DeltaSink("out", folder / "out", invalid_text=_invalid_text(replace))
+
+
+def _table(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) -> Found:
+    committed_rows(sink, batch)
+    table = DeltaTable(str(folder / "out")).to_pyarrow_table().sort_by("id")
+    return {name: neutral(kind, table.column(name).combine_chunks().cast(kind)) for name, kind in kinds.items()}
+
+
 def _csv(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) -> Found:
     committed_rows(sink, batch)
     (file,) = (folder / "out").glob("*.csv")
@@ -353,6 +365,7 @@ SINKS: Mapping[str, ValueSink] = {
         columns_at_most=1,
     ),
     "Parquet": ValueSink(Target.PARQUET, _files(), _parquet),
+    "Delta": ValueSink(Target.DELTA, _delta, _table),
     "CSV": ValueSink(Target.CSV, _files(format="csv", header=True), _csv),
     "text": ValueSink(Target.TEXT, _files(format="text"), _text, _in_text, columns_at_most=1),
     "Kafka raw": ValueSink(Target.BYTES, _kafka(format="raw", value="v"), _messages, columns_at_most=1),

@@ -51,6 +51,7 @@ def test_a_machine_where_all_is_well(tmp_path: Path) -> None:
         "extra postgres",
         "extra mysql",
         "extra redis",
+        "extra delta",
         "settings",
         "storage",
         "locks",

@@ -16,6 +16,7 @@ _KINDS: Final = Kinds(
     "sink",
     {
         "channel": "tidegate.channels.sink:ChannelSink",
+        "delta": "tidegate.sinks.delta.sink:DeltaSink",
         "files": "tidegate.sinks.files.sink:FileSink",
         "kafka": "tidegate.sinks.kafka.sink:KafkaSink",
         "kafka-channel": "tidegate.channels.kafka:KafkaChannelSink",

@@ -56,6 +56,8 @@ class Target(Enum):
     JSON = "JSON"
     JSON_KEY = "key of a map in JSON"
     PARQUET = "Parquet"
+    DELTA = "Delta"
+    DELTA_NESTED = "in a nested column of Delta"
     CSV = "CSV"
     TEXT = "text file"
     BYTES = "Kafka key, raw value"
@@ -100,6 +102,8 @@ _SAME = "the same type"
 _DAY, _TIME = "2026-01-31", "23:59:59.000001"
 _LOCAL = f"{_DAY}T{_TIME}"
 _UTC = f"{_LOCAL}Z"
+_ZONED = RefusedType('cast it with .cast("timestamp"), or take it out of the nested column')
+"""The library creates no table with such a column: it gives the table the feature for other columns only."""
 _TEXTS = ("true", "-5", "0.1, NaN", "0.1, NaN", "1.50")
 _WRITTEN = (
     *(SparkType.BOOLEAN, SparkType.INTEGER, SparkType.FLOAT, SparkType.DOUBLE, SparkType.DECIMAL),
@@ -135,6 +139,8 @@ _COLUMNS: Mapping[Target, tuple[Cell, ...]] = {
         *(_KEYS, _KEYS, _KEYS),
     ),
     Target.PARQUET: (*(_SAME,) * 10, _TO_STRING, _SAME, _SAME, _SAME),
+    Target.DELTA: (*(_SAME,) * 10, _TO_STRING, _SAME, _SAME, _SAME),
+    Target.DELTA_NESTED: (*(_SAME,) * 9, _ZONED, _TO_STRING, _SAME, _SAME, _SAME),
     Target.CSV: (*_TEXTS, "in quotes", _BASE64, _DAY, _UTC, _LOCAL, _TIME, _TO_JSON, _TO_JSON, _TO_JSON),
     Target.TEXT: (*(_TO_STRING,) * 5, "a line", _BASE64, *(_TO_STRING,) * 4, _TO_JSON, _TO_JSON, _TO_JSON),
     Target.BYTES: (*_TEXTS, "UTF-8", "itself", _DAY, _UTC, _LOCAL, _TIME, _TO_JSON, _TO_JSON, _TO_JSON),
@@ -224,6 +230,8 @@ def _names(kind: pa.DataType, path: str) -> Iterator[tuple[str, list[str]]]:
 
 def _inner_target(kind: pa.DataType, target: Target) -> Target:
     """The place of the values inside a nested type: JSON in a database, but for PostgreSQL's arrays of plain values."""
+    if target is Target.DELTA and pa.types.is_nested(kind):
+        return Target.DELTA_NESTED
     is_plain = target is Target.POSTGRES and is_list(kind) and not pa.types.is_nested(element_of(kind))
     return Target.JSON if target in _NESTED_AS_JSON and pa.types.is_nested(kind) and not is_plain else target
 

@@ -62,7 +62,13 @@ OUTWARD = frozenset(
 )
 """External calls of a commit. The suite kills the process before each of them."""
 
-AROUND = frozenset({("psycopg.connection", "wait"), ("psycopg.connection", "close")})
+AROUND = frozenset(
+    {
+        ("psycopg.connection", "wait"),
+        ("psycopg.connection", "close"),
+        ("deltalake.table", "create_write_transaction"),
+    }
+)
 """Functions around external calls of compiled clients, which Python does not report: one for each request."""
 
 

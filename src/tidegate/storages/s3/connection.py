@@ -41,8 +41,10 @@ class S3Connection:
     profile, web identity, the instance.
     """
 
-    def __init__(self, client: S3Client, *, has_own_endpoint: bool) -> None:
+    def __init__(self, client: S3Client, *, has_own_endpoint: bool, session: Session | None = None) -> None:
+        """`session`: which finds the credentials of the client."""
         self.client = client
+        self._session = session
         self._has_own_endpoint = has_own_endpoint
         self._has_answered = False
         self.copies_in_doubt = set[str]()
@@ -84,6 +86,32 @@ class S3Connection:
                 "connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
             }
         return {f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()}
+
+    def client_settings(self) -> dict[str, str]:
+        """The same endpoint, region and credentials for another client in this process, by AWS's names.
+
+        The credentials are those of this moment, and secret: they are for one use.
+        """
+        region = self.client.meta.region_name
+        found = {"AWS_REGION": region} if region and region != _NO_REGION else dict[str, str]()
+        if self._has_own_endpoint:
+            endpoint = self.client.meta.endpoint_url
+            found |= {
+                "AWS_ENDPOINT_URL": endpoint,
+                "AWS_ALLOW_HTTP": str(endpoint.startswith("http:")).lower(),
+                "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+            }
+            found.setdefault("AWS_REGION", "us-east-1")  # every request is signed with one
+        credentials = None if self._session is None else self._session.get_credentials()
+        if credentials is None:
+            return found
+        frozen = credentials.get_frozen_credentials()
+        named = {
+            "AWS_ACCESS_KEY_ID": frozen.access_key,
+            "AWS_SECRET_ACCESS_KEY": frozen.secret_key,
+            "AWS_SESSION_TOKEN": frozen.token,
+        }
+        return found | {name: value for name, value in named.items() if value}
 
 
 def connection(answer_seconds: float | None = None) -> S3Connection:
@@ -143,10 +171,10 @@ def _connected(answer_seconds: float) -> S3Connection:
 
     found = client(config)
     if (urlsplit(found.meta.endpoint_url).hostname or "").endswith(_OF_AWS):
-        return S3Connection(found, has_own_endpoint=False)
+        return S3Connection(found, has_own_endpoint=False, session=core)
     if not _names_style(core):
         found = client(config.merge(Config(s3={"addressing_style": "path"})))
-    return S3Connection(found, has_own_endpoint=True)
+    return S3Connection(found, has_own_endpoint=True, session=core)
 
 
 def _names_style(core: Session) -> bool:

@@ -1,0 +1,164 @@
+"""The checks before a start of a Delta sink. They check everything, and create and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.sinks.arrow import fields_of
+from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.delta.declared import DeclaredDeltaSink, SchemaChange
+from tidegate.sinks.delta.features import expiring, rules_against
+from tidegate.sinks.delta.place import SCHEMES, TABLE_ERRORS, unusable
+from tidegate.sinks.delta.table import columns_of
+from tidegate.sinks.delta.types import delta_schema, fields_by_name, flaws_of
+from tidegate.sinks.files.check import row_violations
+from tidegate.sinks.refusals import complete_without_key, not_on_a_cluster, would_change_values
+from tidegate.sinks.staging import unwritable
+from tidegate.sinks.value_table import Target, names_in, violations
+
+_UNFIT = frozenset(" ,;{}()\n\t=")
+"""Characters that a column of a Delta table cannot have in its name, unless names are mapped."""
+
+_NTZ = "timestamp_ntz"
+_RENAME = "give it another name in select=[...]"
+
+
+def violations_of(sink: DeclaredDeltaSink, plan: SinkPlan) -> list[TidegateError]:
+    """Every violation, for rows of `plan.schema`."""
+    where = f"sink {sink.uid!r}: {sink.place.folder}"
+    return [*_rows(sink, plan, where), *place_violations(sink, plan, where), *_table(sink, plan.schema, where)]
+
+
+def only_appended(uid: str, key: object) -> TidegateError:
+    """The refusal of `key=`: this release replaces no row of a Delta table."""
+    return _violation(
+        Code.OPTION_UNKNOWN,
+        "a Delta sink without key=: it appends rows, and replaces none",
+        f"key={key!r}",
+        "append every change, and take the newest row of each key in a view or by MERGE; or give these rows to "
+        "PostgresSink or SQLiteSink, which replace by key",
+        f"sink {uid!r}",
+    )
+
+
+def place_violations(sink: DeclaredDeltaSink, plan: SinkPlan, where: str) -> Iterator[TidegateError]:
+    """Violations of the place of the table. The rows of `plan` and the table are not checked."""
+    folder = sink.place.folder
+    if folder.scheme not in SCHEMES:
+        yield _violation(
+            Code.SINK_UNUSABLE,
+            "a table on a local disk or on S3",
+            f"one on `{folder.scheme.value}:`",
+            "give a path, or s3://bucket/path",
+            where,
+        )
+    elif folder.is_local:
+        if not plan.local_master:
+            yield not_on_a_cluster(where)
+        if reason := unwritable(folder.local()):
+            yield _violation(
+                Code.SINK_UNUSABLE,
+                "a folder in which the table can be written",
+                reason,
+                f"correct the rights of {folder} for this user, or give the sink another path",
+                where,
+            )
+
+
+def _rows(sink: DeclaredDeltaSink, plan: SinkPlan, where: str) -> Iterator[TidegateError]:
+    if plan.mode == "complete":
+        yield complete_without_key(where)
+    yield from row_violations(plan.schema, sink.shape, where)
+    for place, names in names_in(plan.schema):
+        for name in (name for name in names if not name or _UNFIT & set(name)):
+            yield _violation(
+                Code.SCHEMA_MISMATCH,
+                "column names without spaces and without any of ,;{}()=",
+                f"{name!r}{f' in {place!r}' if place else ''}",
+                _RENAME,
+                where,
+            )
+    yield from expiring(sink.properties, where)
+
+
+def _table(sink: DeclaredDeltaSink, schema: pa.Schema, where: str) -> list[TidegateError]:
+    if sink.place.folder.scheme not in SCHEMES:
+        return []
+    try:
+        table = sink.place.table()
+    except TABLE_ERRORS as error:
+        return [unusable(error, sink.place, sink.uid)]
+    except TidegateError as error:
+        return [error]
+    return [] if table is None else [*rules_against(table, where), *_columns(sink, table, schema, where)]
+
+
+def _columns(sink: DeclaredDeltaSink, table: DeltaTable, schema: pa.Schema, where: str) -> Iterator[TidegateError]:
+    partitions, wanted = table.metadata().partition_columns, sink.shape.partition_by
+    if list(wanted) != partitions:
+        yield _violation(
+            Code.SCHEMA_MISMATCH,
+            f"a table that is partitioned by {list(wanted)}",
+            f"one that is partitioned by {partitions}",
+            f"give partition_by={partitions}, or another path",
+            where,
+        )
+    columns = columns_of(table)
+    known = [field for field in fields_of(schema) if not list(violations(pa.schema([field]), Target.DELTA, ""))]
+    rows = fields_by_name(delta_schema(pa.schema(known)))
+    yield from _missing(sink, rows, columns, where)
+    if any(rows[name]["type"] == _NTZ for name in rows.keys() - columns.keys()) and not _has_ntz(table):
+        yield _violation(
+            Code.SCHEMA_MISMATCH,
+            "a table with the feature timestampNtz, for a new column of type timestamp_ntz",
+            "one without it",
+            "ALTER TABLE ... SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported'), or cast it to timestamp in"
+            " select=[...]",
+            where,
+        )
+    for name in rows.keys() & columns.keys():
+        for path, held, in_table in flaws_of(rows[name]["type"], columns[name]["type"], name):
+            yield would_change_values(path, held, "the rows", in_table, where)
+    if unfilled := sorted(name for name in columns.keys() - rows.keys() if not columns[name]["nullable"]):
+        yield _violation(
+            Code.SCHEMA_MISMATCH,
+            "rows with a value for each column that is NOT NULL",
+            f"not in the rows: {unfilled}",
+            "add them in select=[...], or ALTER TABLE ... DROP NOT NULL",
+            where,
+        )
+
+
+def _has_ntz(table: DeltaTable) -> bool:
+    return "timestampNtz" in (table.protocol().writer_features or ())
+
+
+def _missing(
+    sink: DeclaredDeltaSink, rows: Mapping[str, object], columns: Mapping[str, object], where: str
+) -> Iterator[TidegateError]:
+    missing = sorted(rows.keys() - columns.keys())
+    by_case = {name.lower(): name for name in columns}
+    for name in (name for name in missing if name.lower() in by_case):
+        yield _violation(
+            Code.SCHEMA_MISMATCH,
+            f"column {by_case[name.lower()]!r} in the case that the table has",
+            f"{name!r}",
+            _RENAME,
+            where,
+        )
+    if missing and sink.schema is SchemaChange.SAME:
+        yield _violation(
+            Code.SCHEMA_MISMATCH,
+            "a table that has each column of the rows",
+            f"it lacks {missing}",
+            'give the sink schema="evolve", which adds them, or choose columns in select=[...]',
+            where,
+        )
+
+
+def _violation(code: Code, expected: str, found: str, next_step: str, where: str) -> TidegateError:
+    return TidegateError(code, expected=expected, found=found, where=where, next_step=next_step)

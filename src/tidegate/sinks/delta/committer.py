@@ -1,0 +1,239 @@
+"""The commit phase of a Delta sink, on a driver: it publishes the files of an epoch, then names all of them in one
+commit of the table's log, together with the evidence.
+
+Why a commit is atomic with its evidence: an entry of the log is one file, created if absent, and has both. Why it
+happens once: the commit is the very next version of the snapshot in which the evidence was looked for (`alone`). Of two
+drivers that saw the same version one creates the next entry; the other one looks again, and finds it. The library's own
+rule is not relied on: it takes an application transaction with an older version for a new one. So other writers make a
+commit look again, and nothing else; after `TRIES` the answer is RETRY.
+
+Why that survives a power loss on a disk, where the library syncs nothing: the tasks have synced the files, `publish`
+their names, and the log is synced up to the commit before it is reported (`log_syncs.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction
+
+from tidegate.core.errors import TidegateError
+from tidegate.core.json_formats import parsed
+from tidegate.core.records import Answer, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
+from tidegate.sinks.base import answer_all
+from tidegate.sinks.delta.data_files import final_path
+from tidegate.sinks.delta.declared import DeclaredDeltaSink
+from tidegate.sinks.delta.ledger import TableEvidence, TableLedger, encoded
+from tidegate.sinks.delta.log_syncs import sync_log
+from tidegate.sinks.delta.place import NO_HOOKS, TABLE_ERRORS, TablePlace, alone, told
+from tidegate.sinks.delta.table import columns_of
+from tidegate.sinks.delta.types import fields_by_name, flaws_of
+from tidegate.sinks.files.hive_folders import NULL
+from tidegate.sinks.files.parts import parts_of
+from tidegate.sinks.marks import is_of_storage
+from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
+
+TRIES = 20
+"""How often a commit looks again, before it answers RETRY, because another writer was faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaCommitter:
+    """Adds prepared files to the table of a sink, and finds out which of them were added."""
+
+    sink: DeclaredDeltaSink
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        return self._until_alone(committables, self._commit) if committables else []
+
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        return self._until_alone(committables, self._show) if committables else []
+
+    def evidence(self, committable: Committable) -> Evidence:
+        try:
+            table = self.sink.place.table()
+            return Evidence.UNKNOWN if table is None else self._evidence(table, committable)
+        except TABLE_ERRORS:
+            return Evidence.UNKNOWN
+        except TidegateError as error:
+            if not is_of_storage(error):
+                raise
+            return Evidence.UNKNOWN
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    def _evidence(self, table: DeltaTable, committable: Committable) -> Evidence:
+        attempt, ledger = committable.attempt, TableLedger(self.sink.place, table)
+        newest = ledger.newest(attempt.sink)
+        if ledger.is_undone(attempt.sink, newest):
+            return Evidence.UNKNOWN
+        found = ledger.entry_of(attempt.sink, attempt.epoch, newest)
+        if found is not None and not found.committables:
+            return Evidence.PRESENT if found.digest == epoch_digest([committable]) else Evidence.UNKNOWN
+        standing = standing_of_one(committable, found, None if newest is None else newest.position)
+        if standing is Standing.SAME:
+            self._settle_again(newest)
+        return PROVES[standing]
+
+    def _commit(self, table: DeltaTable, committables: Sequence[Committable]) -> Sequence[Answer]:
+        wanted, identity = Entry.of(committables), committables[0].attempt.sink
+        ledger = TableLedger(self.sink.place, table)
+        newest = ledger.newest(identity)
+        if ledger.is_undone(identity, newest):
+            return self._unknown(committables, "the table was restored to a version before committed epochs")
+        found = ledger.entry_of(identity, wanted.epoch, newest)
+        position = None if newest is None else newest.position
+        is_same = found is not None and found.position == wanted.position
+        standing = standing_of_epoch(wanted, wanted if is_same else found, position)
+        if standing is Standing.SAME:
+            self._settle_again(newest)
+            return answer_all(committables, Outcome.ALREADY, "the log has the evidence")
+        if standing is not Standing.OPEN:
+            return self._unknown(committables, in_words(standing, identity, wanted.epoch, position))
+        properties = alone(encoded(identity, wanted, newest), ledger.transactions(identity, wanted))
+        return self._add(table, committables, properties)
+
+    def _show(self, table: DeltaTable, committables: Sequence[Committable]) -> Sequence[Answer]:
+        """Without evidence. A file that is added a second time under the same path is there once."""
+        return self._add(table, committables, alone())
+
+    # --- adding --------------------------------------------------------------------------------------------
+
+    def _add(
+        self, table: DeltaTable, committables: Sequence[Committable], properties: CommitProperties
+    ) -> Sequence[Answer]:
+        partitions = table.metadata().partition_columns
+        if unfit := _unfit(table, committables[0], partitions):
+            return answer_all(committables, Outcome.RETRY, f"{self.sink.place.folder}: {unfit}")
+        flaws = [self.sink.files.flaws(each) for each in committables]
+        if any(flaws):
+            waiting = Answer(outcome=Outcome.RETRY, detail="not added: another file of this epoch is lost")
+            return [_lost(each) if each else waiting for each in flaws]
+        self.sink.files.publish(committables)
+        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
+        table.create_write_transaction(
+            [action for each in in_task_order for action in _actions(each)],
+            "append",
+            table.schema(),
+            partitions,
+            commit_properties=properties,
+            post_commithook_properties=NO_HOOKS,
+        )
+        self._settle(table.version() + 1)
+        return answer_all(committables, Outcome.COMMITTED, "")
+
+    def _until_alone(
+        self,
+        committables: Sequence[Committable],
+        act: Callable[[DeltaTable, Sequence[Committable]], Sequence[Answer]],
+    ) -> Sequence[Answer]:
+        """The answers of `act` with the newest snapshot. Another commit in between is no answer.
+
+        What a storage refuses, and what a lost answer leaves open, is looked at by the next call.
+        """
+        overtaken = ""
+        try:
+            for _ in range(TRIES):
+                table = self.sink.place.table()
+                if table is None:
+                    return self._later(committables, "there is no table any more")
+                try:
+                    return act(table, committables)
+                except CommitFailedError as error:
+                    overtaken = told(error)
+        except TABLE_ERRORS as error:
+            return self._later(committables, told(error))
+        except TidegateError as error:
+            if not is_of_storage(error):
+                raise
+            return self._later(committables, f"{error.where}: {error.found}")
+        return self._later(committables, f"{TRIES} commits failed: {overtaken}")
+
+    def _settle(self, version: int, doubtful: Iterable[int] = ()) -> None:
+        folder = self.sink.place.log_folder()
+        if folder is not None:
+            sync_log(folder, version, doubtful)
+
+    def _settle_again(self, newest: TableEvidence | None) -> None:
+        """Make a commit durable that another process may have made: it may have died before its sync, or at it."""
+        if newest is not None:
+            first = (
+                newest.version if newest.record is None or newest.record.before is None else newest.record.before + 1
+            )
+            self._settle(newest.version, range(first, newest.version + 1))
+
+    def _later(self, committables: Sequence[Committable], detail: str) -> Sequence[Answer]:
+        return answer_all(committables, Outcome.RETRY, f"{self.sink.place.folder}: {detail}")
+
+    def _unknown(self, committables: Sequence[Committable], detail: str) -> Sequence[Answer]:
+        return answer_all(committables, Outcome.UNKNOWN, f"{self.sink.place.folder}: {detail}")
+
+
+def _unfit(table: DeltaTable, committable: Committable, partitions: Sequence[str]) -> str | None:
+    """Why the files cannot be files of the table as it is now, in words, or None."""
+    mine = list(_values_in(parts_of(committable)[0].folder))
+    if mine != list(partitions):
+        return f"the table is partitioned by {list(partitions)}, the rows of the epoch by {mine}"
+    columns = columns_of(table)
+    rows = fields_by_name(parsed(committable.handle["columns"], dict[str, Any]))
+    if missing := sorted(rows.keys() - columns.keys()):
+        return f"the table lacks {missing}"
+    flaws = (flaw for name in rows for flaw in flaws_of(rows[name]["type"], columns[name]["type"], name))
+    return next((f"{path!r} is {wanted} in the rows, {held} in the table" for path, wanted, held in flaws), None)
+
+
+def _actions(committable: Committable) -> list[AddAction]:
+    stats = committable.handle["stats"].split("\n")
+    return [
+        AddAction(
+            path=final_path(committable, part),
+            size=part.seal.size_bytes,
+            partition_values=_values_in(part.folder),
+            modification_time=time.time_ns() // 1_000_000,
+            data_change=True,
+            stats=stats[part.number],
+        )
+        for part in parts_of(committable)
+    ]
+
+
+def _values_in(folder: str) -> Mapping[str, str | None]:
+    """The values of the partition columns in the name of a folder, in their order."""
+    levels = [level.partition("=")[::2] for level in folder.split("/")] if folder else []
+    return {unquote(name): None if value == NULL else unquote(value) for name, value in levels}
+
+
+def _lost(flaws: Mapping[int, str]) -> Answer:
+    return Answer(outcome=Outcome.LOST, detail="; ".join(flaws.values()))
+
+
+def forget(place: TablePlace, identity: SinkIdentity) -> None:
+    """Remove the evidence of a job id from the table, of every generation. Raises `TABLE_ERRORS`."""
+    for tries_left in reversed(range(TRIES)):
+        table = place.table()
+        gone = [] if table is None else TableLedger(place, table).without(identity)
+        if table is None or not gone:
+            return
+        try:
+            table.create_write_transaction(
+                [],
+                "append",
+                table.schema(),
+                table.metadata().partition_columns,
+                commit_properties=alone(transactions=gone),
+                post_commithook_properties=NO_HOOKS,
+            )
+        except CommitFailedError:
+            if not tries_left:
+                raise
+            continue
+        folder = place.log_folder()
+        if folder is not None:
+            sync_log(folder, table.version() + 1)
+        return

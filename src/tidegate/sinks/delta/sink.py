@@ -1,0 +1,174 @@
+"""The Delta sink: each task stages Parquet files; one commit of the table's log names all of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import msgspec
+import pyarrow as pa
+
+from tidegate.core.errors import TidegateError
+from tidegate.core.health import Finding
+from tidegate.core.levels import Level
+from tidegate.core.records import (
+    Answer,
+    Attempt,
+    Committable,
+    Evidence,
+    Position,
+    SinkIdentity,
+)
+from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.delta.check import only_appended, violations_of
+from tidegate.sinks.delta.committer import DeltaCommitter, forget
+from tidegate.sinks.delta.data_files import data_files_of
+from tidegate.sinks.delta.declared import SchemaChange, TableRules
+from tidegate.sinks.delta.described import DeltaTarget, probed, target_of
+from tidegate.sinks.delta.ledger import TableLedger
+from tidegate.sinks.delta.log_syncs import sync_log
+from tidegate.sinks.delta.place import TABLE_ERRORS, TablePlace, reached, told
+from tidegate.sinks.delta.table import made_ready, rules_of
+from tidegate.sinks.delta.transaction import DeltaTransaction
+from tidegate.sinks.delta.upkeep import tidy_log
+from tidegate.sinks.files.declared import folder_of, limit_of
+from tidegate.sinks.files.formats import FORMATS
+from tidegate.sinks.files.shape import FileShape
+from tidegate.sinks.row_values import InvalidText, option_of
+from tidegate.sinks.rows import RowRefused, one_for_each_row
+from tidegate.sinks.value_table import Target
+
+_LOG = logging.getLogger("tidegate")
+_FORMAT = replace(FORMATS["parquet"], target=Target.DELTA)
+
+
+class DeltaSink(TwoPhaseSink):
+    """Rows appended to one Delta table, exactly once: on a disk, or on S3 (`s3://`).
+
+    A missing table is created, partitioned by the columns `partition_by`, with the table properties `properties`. An
+    existing one must have the columns of the rows, with their types; `schema="evolve"` adds columns that it lacks. It
+    may have more columns, if these may be null. A new file begins after about `target_file_bytes` bytes.
+    `invalid_text`: a row with a text that is not UTF-8 is refused ("refuse"), or each such part becomes U+FFFD
+    ("replace"). `key` is refused: rows are only appended.
+
+    An epoch becomes visible in ONE commit of the table's log, together with its evidence (`ledger.py`). Until then its
+    files are in the hidden folder `.tidegate` of the table, which belongs to the sink. Other writers may append,
+    delete, OPTIMIZE and VACUUM at the same time. Spark is not asked to write: the session needs no package of Delta.
+    """
+
+    journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
+    levels: ClassVar[frozenset[Level]] = frozenset(Level)
+
+    def __init__(
+        self,
+        uid: str,
+        path: str | os.PathLike[str],
+        *,
+        partition_by: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
+        schema: str = "same",
+        target_file_bytes: int | None = None,
+        invalid_text: str = "refuse",
+        key: Sequence[str] | str | None = None,
+        select: Sequence[object] | None = None,
+        where: object = None,
+        delivery: str | None = None,
+    ) -> None:
+        super().__init__(uid, select=select, where=where, delivery=delivery)
+        if key is not None:
+            raise only_appended(uid, key)
+        self.place = TablePlace(folder_of(path))
+        self.files = data_files_of(self.place.folder)
+        self.shape = FileShape(
+            format=_FORMAT,
+            partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+            target_bytes=limit_of(uid, "target_file_bytes", target_file_bytes),
+            invalid_text=option_of(InvalidText, "invalid_text", invalid_text, uid),
+        )
+        self.properties: Mapping[str, str] = dict(properties or {})
+        self.schema = option_of(SchemaChange, "schema", schema, uid)
+        self.rules = TableRules()
+
+    # --- opened without the program --------------------------------------------------------------------------
+
+    kind: ClassVar[str] = "delta"
+
+    def describe(self) -> Mapping[str, object]:
+        return msgspec.to_builtins(target_of(self))
+
+    @classmethod
+    def from_description(
+        cls, uid: str, described: Mapping[str, object], options: Mapping[str, str], delivery: str
+    ) -> TwoPhaseSink:
+        return cls(uid, msgspec.convert(described, DeltaTarget).path, delivery=delivery)
+
+    @classmethod
+    def told(cls, described: Mapping[str, object]) -> str:
+        return str(msgspec.convert(described, DeltaTarget))
+
+    def probe(self, what: str, plan: SinkPlan) -> Sequence[Finding]:
+        return probed(self, what, plan)
+
+    # --- before a query starts -----------------------------------------------------------------------------
+
+    def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
+        return violations_of(self, plan)
+
+    def open(self, plan: SinkPlan) -> None:
+        self.files.open()
+        with reached(self.place, self.uid):
+            table = made_ready(self, plan.schema)
+            self.rules = rules_of(table)
+            folder = self.place.log_folder()
+            if folder is not None:
+                sync_log(folder, table.version())
+
+    def position(self, identity: SinkIdentity) -> Position | None:
+        with reached(self.place, self.uid):
+            table = self.place.table()
+            return None if table is None else TableLedger(self.place, table).position(identity)
+
+    # --- in a task -----------------------------------------------------------------------------------------
+
+    def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
+        found = self.shape.refused(batch, self.files.stage.limits)
+        return one_for_each_row([*found, *self.rules.refused(batch)])
+
+    def begin(self, attempt: Attempt) -> Transaction:
+        return DeltaTransaction(self, attempt)
+
+    # --- the commit phase, on a driver ---------------------------------------------------------------------
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        return DeltaCommitter(self).commit(committables)
+
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        return DeltaCommitter(self).commit_straight(committables)
+
+    def evidence(self, committable: Committable) -> Evidence:
+        return DeltaCommitter(self).evidence(committable)
+
+    # --- clean-up, on a driver -----------------------------------------------------------------------------
+
+    def pending(self, identity: SinkIdentity) -> Sequence[str]:
+        return self.files.pending(identity)
+
+    def abort(self, transactions: Sequence[str]) -> None:
+        self.files.abort(transactions)
+
+    def clean(self, identity: SinkIdentity, finished_through: int) -> None:
+        self.files.clean(identity, finished_through)
+        try:
+            tidy_log(self.place, self.rules.checkpoint_interval)
+        except TABLE_ERRORS as error:
+            _LOG.warning("sink %s: the log of the table stays as long as it is for now: %s", self.uid, told(error))
+
+    def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
+        return self.files.discard(identity, from_epoch)
+
+    def forget(self, identity: SinkIdentity) -> None:
+        with reached(self.place, self.uid):
+            forget(self.place, identity)

@@ -71,7 +71,7 @@ class Programs:
 
     def in_reach(self, folder: Path) -> Programs:
         """These programs, or a copy in `folder` if an environment in a private place holds them."""
-        if all(each.stat().st_mode & stat.S_IXOTH for each in (self.root, *self.root.parents)):
+        if is_within_reach(self.root):
             return self
         unused = shutil.ignore_patterns("include", "*.a", "bitcode", "doc", "man", "locale")
         for part in self.parts:
@@ -206,6 +206,11 @@ class PostgresServer:
 def user_of_servers() -> int | None:
     """The user id for servers that refuse to run as root; None where this user is another."""
     return pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
+
+
+def is_within_reach(folder: Path) -> bool:
+    """True if every user gets to it: an environment may be in a private folder."""
+    return all(each.stat().st_mode & stat.S_IXOTH for each in (folder, *folder.parents))
 
 
 def give_away(paths: Iterable[Path], user: int | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -25,6 +26,7 @@ from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 
 COMMIT = b"\x03COMMIT"
 """The request itself."""
+_LOOK_SECONDS = 0.2
 
 
 @pytest.fixture
@@ -136,12 +138,15 @@ def test_a_later_generation_waits_for_a_commit_that_is_under_way(place: Place, m
 
 @contextmanager
 def waiting_for_a_lock(place: Place, commit: Callable[[], Outcome]) -> Iterator[list[Outcome]]:
-    """Another driver commits, and is held up; its answer stands behind the block."""
+    """Another driver commits, and is held up; its answer stands behind the block. The server renews this view only if
+    nobody has read it for 0.1 s.
+    """
     answers: list[Outcome] = []
     successor = threading.Thread(target=lambda: answers.append(commit()))
     successor.start()
     while not place.rows("SELECT 1 FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"):
         assert successor.is_alive(), "it waits for no lock"
+        time.sleep(_LOOK_SECONDS)
     yield answers
     successor.join(60)
 

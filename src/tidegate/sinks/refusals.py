@@ -163,6 +163,17 @@ def generated_by_table(name: str, where: str) -> TidegateError:
 _CHOOSE = "choose or rename the columns with select=[...], or ALTER TABLE"
 
 
+def committed_meanwhile(name: object, where: str) -> TidegateError:
+    """This process was paused, and another one has written the attempt `name` from the journal and committed it."""
+    return TidegateError(
+        Code.SINK_UNUSABLE,
+        expected=f"no evidence of {name}, which is not committed yet",
+        found="a row of it: another process has committed the attempt meanwhile",
+        where=where,
+        next_step="nothing: the rows are there once, and this process ends without writing them again",
+    )
+
+
 def row_conflict(attempt: Attempt, table: str, found: str, remedy: str) -> TidegateError:
     """A table refuses a row of a decided epoch. `remedy`: what to correct."""
     sink, epoch = attempt.sink, attempt.epoch

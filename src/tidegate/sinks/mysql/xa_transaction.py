@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from pymysql.err import MySQLError
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt
 from tidegate.sinks.mysql.branches import prepared_here, roll_back
 from tidegate.sinks.mysql.declared import DeclaredMySQLSink
@@ -28,6 +28,7 @@ from tidegate.sinks.mysql.shape import MySQLStageShape
 from tidegate.sinks.mysql.words import DUPLICATE, code_of
 from tidegate.sinks.mysql.writing import WritingTransaction
 from tidegate.sinks.mysql.xids import Xid
+from tidegate.sinks.refusals import committed_meanwhile
 from tidegate.sinks.row_values import InvalidText
 
 
@@ -77,18 +78,8 @@ class XaTransaction(WritingTransaction):
         except MySQLError as error:
             if code_of(error) != DUPLICATE:
                 raise
-            raise self._written_before() from None
+            raise committed_meanwhile(self._xid, f"sink {self._sink.uid!r}: {self._sink.server}") from None
         run(connection, f"XA END {self._xid.in_sql}")
         self._asked_to_prepare = True
         run(connection, f"XA PREPARE {self._xid.in_sql}")
         return {GID: str(self._xid)}
-
-    def _written_before(self) -> TidegateError:
-        """This process was paused, and another one has written the attempt's rows from the journal."""
-        return TidegateError(
-            Code.SINK_UNUSABLE,
-            expected=f"no evidence of {self._xid}, which is not committed yet",
-            found="a row of it: another process has committed the attempt meanwhile",
-            where=f"sink {self._sink.uid!r}: {self._sink.server}",
-            next_step="nothing: the rows are there once, and this process ends without writing them again",
-        )

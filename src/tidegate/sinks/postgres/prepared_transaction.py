@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import psycopg
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt
 from tidegate.sinks.postgres.copying import CopyingTransaction
 from tidegate.sinks.postgres.declared import DeclaredPostgresSink, qualified
@@ -24,6 +24,7 @@ from tidegate.sinks.postgres.prepared import end_writers, literal, name_backend,
 from tidegate.sinks.postgres.protocol import GID
 from tidegate.sinks.postgres.server import Session, run
 from tidegate.sinks.postgres.shape import StageShape
+from tidegate.sinks.refusals import committed_meanwhile
 from tidegate.sinks.row_values import InvalidText
 
 
@@ -70,17 +71,7 @@ class PreparedTransaction(CopyingTransaction):
         try:
             EvidenceRows(connection, self._sink.schema).record(self._attempt, digest)
         except psycopg.errors.UniqueViolation:
-            raise self._written_before() from None
+            raise committed_meanwhile(self._name, f"sink {self._sink.uid!r}: {self._sink.server}") from None
         self._asked_to_prepare = True
         run(connection, f"PREPARE TRANSACTION {literal(str(self._name))}")
         return {GID: str(self._name)}
-
-    def _written_before(self) -> TidegateError:
-        """This process was paused, and another one has written the attempt's rows from the journal."""
-        return TidegateError(
-            Code.SINK_UNUSABLE,
-            expected=f"no evidence of {self._name}, which is not committed yet",
-            found="a row of it: another process has committed the attempt meanwhile",
-            where=f"sink {self._sink.uid!r}: {self._sink.server}",
-            next_step="nothing: the rows are there once, and this process ends without writing them again",
-        )

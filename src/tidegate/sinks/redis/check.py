@@ -153,7 +153,10 @@ class _RedisCheck:
             )
         if info.get("role") == "slave":
             yield self._violation(
-                Code.SINK_UNUSABLE, "a primary of Redis", "a replica, which takes no rows", "give the primary as host"
+                Code.SINK_UNUSABLE,
+                "a primary of Redis",
+                "a replica, which takes no rows",
+                "give the host of the primary",
             )
         if info.get("cluster_enabled") == "1" and self._sink.names.buckets is None:
             yield self._violation(

@@ -27,7 +27,7 @@ from tidegate.storages.schemes import Scheme
 
 SEED = 7
 
-OF = 9
+OF = 6
 
 KILLS: list[Step] = [
     At("compute.before", Action.CRASH),

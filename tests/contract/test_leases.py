@@ -97,7 +97,9 @@ class TestTermsOnADisk(OfTerms):
 
 
 class TestTermsInABucket(OfTerms):
-    """In a bucket of S3."""
+    """In a bucket of S3, whose requests take longer."""
+
+    timeout = "4"
 
     @pytest.fixture(autouse=True)
     def _bucket(self, s3: S3Server) -> None:

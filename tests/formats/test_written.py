@@ -216,3 +216,10 @@ _KEYED = "channel-epoch-keyed"
 
 if __name__ == "__main__":
     write()
+
+
+def test_a_checkpoint_that_was_written_before_rows_shown_again_were_counted_is_read(tmp_path: Path) -> None:
+    checkpoints(tmp_path)
+    [file] = [path for path in tmp_path.rglob("*") if path.is_file()]
+    file.write_bytes(file.read_bytes().replace(b',"shown_again":0', b""))
+    assert read_checkpoints(tmp_path) == [CHECKPOINT, CHECKPOINT]

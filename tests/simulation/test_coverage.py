@@ -23,7 +23,7 @@ EXECUTED = (
 ELSEWHERE = {
     *("raise_all", "read_start", "weakest", "is_newest", "position_of", "positions_of", "_away"),
     *("markdown_table", "markdown", "_row", "__str__", "_tell_dead_letters", "_by_key", "finish_decided"),
-    *("sealed", "list_name", "named_list", "start_missing"),
+    *("sealed", "list_name", "named_list", "start_missing", "begin_run", "_fence_earlier_runs", "_tell_shown_again"),
 }
 """Of the start, of error texts and of the documents. Dead letters are told in `tests/integration/test_dead_letters.py`.
 Positions by source are read where a savepoint or a channel is. The order of positions of each kind is in
@@ -31,7 +31,8 @@ Positions by source are read where a savepoint or a channel is. The order of pos
 `tests/unit/test_states.py`, what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`. What
 an operator asks for beside the protocol dies before and after every effect in `tests/unit/test_settle.py`. Seals are in
 the simulation, and in `tests/unit/test_seal.py`. The source of the world is Spark's; the names of tidegate's own lists
-are in `tests/unit/test_recover_plan.py`."""
+are in `tests/unit/test_recover_plan.py`. Its sinks have evidence, and show nothing inside an epoch: the others are in
+`tests/unit/test_shown_again.py` and `tests/unit/test_begin_run.py`."""
 ELSEWHERE_RAISED = ("IllegalTransition", "_away", "sealed(", "by another run")
 SMALL_WORLD = "tests.world"
 SIMULATION = "tests.simulator"

@@ -120,6 +120,8 @@ class WriteAheadSink(TwoPhaseSink):
         return _Counted(attempt, self.refused)
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        if not committables:
+            return []
         try:
             confirmed = self.confirmed(_epoch_of(committables))
         except OSError as error:

@@ -1,80 +1,63 @@
-"""The commit phase of the protocol XA, on a driver: XA COMMIT for each branch of an epoch.
-
-Why a commit is atomic with its evidence: the rows and the evidence row of an attempt are of one branch, which was
-prepared as a whole. Why it happens once: the key of the evidence row has the attempt. What the server says of an
-identifier that it does not know proves nothing, since an administrator may have rolled the branch back: the evidence
-row alone decides.
-
-Why no other timeline gets in between: before the first XA COMMIT a transaction of its own locks the row of the owner,
-and claims the epoch in the ledger for exactly these branches. Whoever comes with other branches of the epoch, or with
-an older epoch, finds the claim and commits nothing.
-
-Why what was reported survives: a commit that another process has begun may be visible before it is on disk. So the
-ledger's row is changed once more behind it, as in the other protocol.
+"""The commit phase of the protocol XA, on a driver: XA COMMIT for each branch of an epoch. Why it is exact stands in
+`sinks/prepared_commits.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import ClassVar
 
-import pyarrow as pa
 from pymysql.err import MySQLError
 
-from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import Answer, Committable, Evidence, Outcome, SinkIdentity
-from tidegate.sinks.base import answer_all
+from tidegate.core.records import Answer, Attempt, Committable, Outcome, SinkIdentity
 from tidegate.sinks.mysql.branches import NOT_ALLOWED_TO_LIST, commit_branch, prepared_here, roll_back
 from tidegate.sinks.mysql.declared import DeclaredMySQLSink
 from tidegate.sinks.mysql.ledger import MySQLLedger
 from tidegate.sinks.mysql.protocol import GID, MySQLProtocol
-from tidegate.sinks.mysql.server import MySQLSession, reached, transaction
+from tidegate.sinks.mysql.server import MySQLServer, MySQLSession, reached, transaction
 from tidegate.sinks.mysql.words import code_of, told
 from tidegate.sinks.mysql.xa_transaction import XaTransaction
 from tidegate.sinks.mysql.xids import Xid
-from tidegate.sinks.refusals import row_conflict
-from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.standing import PROVES, Entry, Standing, in_words
+from tidegate.sinks.prepared_commits import PreparedCommits
+from tidegate.sinks.standing import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class XaCommitter:
+class XaCommitter(PreparedCommits[MySQLSession, MySQLLedger]):
     """Ends prepared branches of a sink, and finds out which of them are committed."""
 
     sink: DeclaredMySQLSink
 
-    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        if not committables:
-            return []
-        try:
-            with self.sink.server.connected() as connection:
-                return self._commit(connection, committables)
-        except MySQLError as error:
-            return answer_all(committables, Outcome.RETRY, f"{self.sink.server}: {told(error)}")
+    errors: ClassVar[type[Exception]] = MySQLError
+    remedy: ClassVar[str] = "Correct the table (its unique indexes, foreign keys, partitions and triggers)"
 
-    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        """Without a claim: so the rows in `_tidegate_evidence` prove nothing to a later start, and are removed when the
-        epoch is finished.
-        """
-        try:
-            with self.sink.server.connected() as connection:
-                return self._commit_each(connection, committables)
-        except MySQLError as error:
-            return answer_all(committables, Outcome.RETRY, f"{self.sink.server}: {told(error)}")
+    @property
+    def table(self) -> str:
+        return self.sink.table
 
-    def evidence(self, committable: Committable) -> Evidence:
-        attempt = committable.attempt
-        try:
-            with self.sink.server.connected() as connection, transaction(connection):
-                ledger = MySQLLedger(connection)
-                standing = ledger.standing_of_one(committable)
-                if ledger.is_proved(committable):
-                    ledger.touch(attempt.sink, attempt.epoch)
-                    return Evidence.PRESENT
-        except MySQLError:
-            return Evidence.UNKNOWN
-        # A claim alone is no proof.
-        return Evidence.ABSENT if standing is Standing.SAME else PROVES[standing]
+    @property
+    def server(self) -> MySQLServer:
+        return self.sink.server
+
+    def connected(self) -> AbstractContextManager[MySQLSession]:
+        return self.sink.server.connected()
+
+    def transaction(self, connection: MySQLSession) -> AbstractContextManager[None]:
+        return transaction(connection)
+
+    def ledger(self, connection: MySQLSession) -> MySQLLedger:
+        return MySQLLedger(connection)
+
+    def claim(self, ledger: MySQLLedger, committables: Sequence[Committable]) -> None:
+        ledger.record(committables[0].attempt.sink, Entry.of(committables), MySQLProtocol.XA)
+
+    def again(self, attempt: Attempt) -> XaTransaction:
+        return XaTransaction.again(self.sink, attempt)
+
+    def told(self, error: Exception) -> str:
+        return told(error) if isinstance(error, MySQLError) else str(error)
 
     def fence(self, committable: Committable) -> None:
         """Roll back what this attempt has prepared.
@@ -85,48 +68,7 @@ class XaCommitter:
         with reached(self.sink.server, self.sink.uid) as connection:
             roll_back(connection, Xid.of(self.sink, committable.attempt))
 
-    def redo(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
-        """Fence, look at the evidence, write, under the same name: in this order."""
-        try:
-            self.fence(committable)
-            evidence = self.evidence(committable)
-            if evidence is Evidence.PRESENT:
-                return Answer(outcome=Outcome.ALREADY, detail="the evidence appeared while the branch was fenced")
-            if evidence is not Evidence.ABSENT:
-                return Answer(outcome=Outcome.UNKNOWN, detail=f"the evidence is {evidence.value}")
-            return self._written_again(committable, batches)
-        except RowRefused as refused:
-            remedy = "Correct the table (its unique indexes, foreign keys, partitions and triggers)"
-            raise row_conflict(committable.attempt, self.sink.table, refused.found, remedy) from None
-        except MySQLError as error:
-            return Answer(outcome=Outcome.RETRY, detail=f"{self.sink.server}: {told(error)}")
-        except TidegateError as error:
-            if error.catalogue_entry is not Code.SINK_UNUSABLE:
-                raise
-            return Answer(outcome=Outcome.RETRY, detail=error.found)
-
-    # --- the steps -----------------------------------------------------------------------------------------
-
-    def _commit(self, connection: MySQLSession, committables: Sequence[Committable]) -> list[Answer]:
-        attempt, ledger = committables[0].attempt, MySQLLedger(connection)
-        with transaction(connection):
-            ledger.lock(attempt.sink)
-            standing = ledger.standing_of(committables)
-            if standing is Standing.OPEN:
-                ledger.record(attempt.sink, Entry.of(committables), MySQLProtocol.XA)
-        if standing is Standing.OTHER or standing is Standing.LATER:
-            found = in_words(standing, attempt.sink, attempt.epoch, ledger.newest_of(attempt.sink))
-            return answer_all(committables, Outcome.UNKNOWN, f"{self.sink.server}: {found}")
-        answers = self._commit_each(connection, committables)
-        with transaction(connection):
-            ledger.touch(attempt.sink, attempt.epoch)
-        return answers
-
-    def _commit_each(self, connection: MySQLSession, committables: Sequence[Committable]) -> list[Answer]:
-        return [self._commit_one(connection, each) for each in committables]
-
-    def _commit_one(self, connection: MySQLSession, committable: Committable) -> Answer:
-        """Raises MySQLError if the connection is gone: what has become of the branch is then not known."""
+    def commit_one(self, connection: MySQLSession, committable: Committable) -> Answer:
         xid = Xid.of(self.sink, committable.attempt)
         if committable.handle[GID] != str(xid):
             found = f"{committable.handle[GID]!r} was prepared for another table"
@@ -141,30 +83,6 @@ class XaCommitter:
         if MySQLLedger(connection).is_proved(committable):
             return Answer(outcome=Outcome.ALREADY, detail="the evidence row is there")
         return Answer(outcome=Outcome.LOST, detail=f"{self.sink.server}: no branch {xid}, and no evidence of it")
-
-    def _written_again(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
-        written = XaTransaction.again(self.sink, committable.attempt)
-        try:
-            for batch in batches:
-                written.write(batch)
-            again = written.pre_commit()
-        except BaseException:
-            written.abort()
-            raise
-        if again is None or again.digest != committable.digest:
-            written.abort()
-            return Answer(outcome=Outcome.UNKNOWN, detail="the journal gave another number of rows")
-        with self.sink.server.connected() as connection:
-            ledger = MySQLLedger(connection)
-            with transaction(connection):
-                ledger.lock(again.attempt.sink)
-                standing = ledger.standing_of_one(again)
-            if standing is not Standing.SAME:
-                return Answer(outcome=Outcome.RETRY, detail="not committed: the epoch is not claimed yet")
-            answer = self._commit_one(connection, again)
-            with transaction(connection):
-                ledger.touch(again.attempt.sink, again.attempt.epoch)
-        return answer
 
     # --- what is open --------------------------------------------------------------------------------------
 

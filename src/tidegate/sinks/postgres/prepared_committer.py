@@ -1,81 +1,69 @@
-"""The commit phase of the prepared protocol, on a driver: COMMIT PREPARED for each transaction of an epoch.
+"""The commit phase of the prepared protocol, on a driver: COMMIT PREPARED for each transaction of an epoch. Why it is
+exact stands in `sinks/prepared_commits.py`.
 
-Why a commit is atomic with its evidence: the rows and the evidence row of an attempt are of one transaction, which was
-prepared as a whole. Why it happens once: the key of the evidence row has the attempt. What the server says of an
-identifier that it does not know proves nothing, since an administrator may have rolled the transaction back: the
-evidence row alone decides.
-
-Why no other timeline gets in between: before the first COMMIT PREPARED a transaction of its own locks the row of the
-owner, and claims the epoch in the ledger for exactly these transactions. It is in the server's log before them. Whoever
-comes with other transactions of the epoch, or with an older epoch, finds the claim and commits nothing.
-
-Why what was reported survives: COMMIT PREPARED always waits for the server's disk, whatever `synchronous_commit` says
+COMMIT PREPARED always waits for the server's disk, whatever `synchronous_commit` says
 (`RecordTransactionCommitPrepared` of the server), but not for the standbys of a session that does not ask for them. So
-the ledger's row is written once more behind it, as in the other protocol.
+the ledger's row behind it is written by a transaction that does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import ClassVar
 
 import psycopg
-import pyarrow as pa
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import Answer, Committable, Evidence, Outcome, SinkIdentity
-from tidegate.sinks.base import OpenTransaction, answer_all
+from tidegate.core.records import Answer, Attempt, Committable, Outcome, SinkIdentity
+from tidegate.sinks.base import OpenTransaction
 from tidegate.sinks.postgres.declared import DeclaredPostgresSink
 from tidegate.sinks.postgres.ledger import Ledger
 from tidegate.sinks.postgres.names import PreparedName
 from tidegate.sinks.postgres.prepared import commit_prepared, end_writers, prepared_here, roll_back
 from tidegate.sinks.postgres.prepared_transaction import PreparedTransaction
 from tidegate.sinks.postgres.protocol import GID, CommitProtocol
-from tidegate.sinks.postgres.server import Session, reached, transaction
+from tidegate.sinks.postgres.server import Server, Session, reached, transaction
 from tidegate.sinks.postgres.words import told
-from tidegate.sinks.refusals import row_conflict
-from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.standing import PROVES, Entry, Standing, in_words
+from tidegate.sinks.prepared_commits import PreparedCommits
+from tidegate.sinks.standing import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedCommitter:
+class PreparedCommitter(PreparedCommits[Session, Ledger]):
     """Ends prepared transactions of a sink, and finds out which of them are committed."""
 
     sink: DeclaredPostgresSink
 
-    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        if not committables:
-            return []
-        try:
-            with self.sink.server.connected() as connection:
-                return self._commit(connection, committables)
-        except psycopg.Error as error:
-            return answer_all(committables, Outcome.RETRY, f"{self.sink.server}: {told(error)}")
+    errors: ClassVar[type[Exception]] = psycopg.Error
+    remedy: ClassVar[str] = "Correct the table (its constraints, partitions and triggers)"
 
-    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        """Without a claim: so the rows in `_tidegate_evidence` prove nothing to a later start, and are removed when the
-        epoch is finished.
-        """
-        try:
-            with self.sink.server.connected() as connection:
-                return self._commit_each(connection, committables)
-        except psycopg.Error as error:
-            return answer_all(committables, Outcome.RETRY, f"{self.sink.server}: {told(error)}")
+    @property
+    def table(self) -> str:
+        return self.sink.table
 
-    def evidence(self, committable: Committable) -> Evidence:
-        attempt = committable.attempt
-        try:
-            with self.sink.server.connected() as connection, transaction(connection):
-                ledger = Ledger(connection, self.sink.schema)
-                standing = ledger.standing_of_one(committable)
-                if ledger.is_proved(committable):
-                    ledger.touch(attempt.sink, attempt.epoch)
-                    return Evidence.PRESENT
-        except psycopg.Error:
-            return Evidence.UNKNOWN
-        # A claim alone is no proof.
-        return Evidence.ABSENT if standing is Standing.SAME else PROVES[standing]
+    @property
+    def server(self) -> Server:
+        return self.sink.server
+
+    def connected(self) -> AbstractContextManager[Session]:
+        return self.sink.server.connected()
+
+    def transaction(self, connection: Session) -> AbstractContextManager[None]:
+        return transaction(connection)
+
+    def ledger(self, connection: Session) -> Ledger:
+        return Ledger(connection, self.sink.schema)
+
+    def claim(self, ledger: Ledger, committables: Sequence[Committable]) -> None:
+        ledger.record(committables[0].attempt.sink, Entry.of(committables), CommitProtocol.PREPARED)
+
+    def again(self, attempt: Attempt) -> PreparedTransaction:
+        return PreparedTransaction.again(self.sink, attempt)
+
+    def told(self, error: Exception) -> str:
+        return told(error) if isinstance(error, psycopg.Error) else str(error)
 
     def fence(self, committable: Committable) -> None:
         """End the writers of this attempt, and what it has prepared: in this order, because they could still prepare.
@@ -88,48 +76,7 @@ class PreparedCommitter:
             end_writers(connection, name)
             self._roll_back(connection, {str(name), committable.handle[GID]})
 
-    def redo(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
-        """Fence, look at the evidence, write, under the same name: in this order."""
-        try:
-            self.fence(committable)
-            evidence = self.evidence(committable)
-            if evidence is Evidence.PRESENT:
-                return Answer(outcome=Outcome.ALREADY, detail="the evidence appeared while the transaction was fenced")
-            if evidence is not Evidence.ABSENT:
-                return Answer(outcome=Outcome.UNKNOWN, detail=f"the evidence is {evidence.value}")
-            return self._written_again(committable, batches)
-        except RowRefused as refused:
-            remedy = "Correct the table (its constraints, partitions and triggers)"
-            raise row_conflict(committable.attempt, self.sink.table, refused.found, remedy) from None
-        except psycopg.Error as error:
-            return Answer(outcome=Outcome.RETRY, detail=f"{self.sink.server}: {told(error)}")
-        except TidegateError as error:
-            if error.catalogue_entry is not Code.SINK_UNUSABLE:
-                raise
-            return Answer(outcome=Outcome.RETRY, detail=error.found)
-
-    # --- the steps -----------------------------------------------------------------------------------------
-
-    def _commit(self, connection: Session, committables: Sequence[Committable]) -> list[Answer]:
-        attempt, ledger = committables[0].attempt, Ledger(connection, self.sink.schema)
-        with transaction(connection):
-            ledger.lock(attempt.sink)
-            standing = ledger.standing_of(committables)
-            if standing is Standing.OPEN:
-                ledger.record(attempt.sink, Entry.of(committables), CommitProtocol.PREPARED)
-        if standing is Standing.OTHER or standing is Standing.LATER:
-            found = in_words(standing, attempt.sink, attempt.epoch, ledger.newest_of(attempt.sink))
-            return answer_all(committables, Outcome.UNKNOWN, f"{self.sink.server}: {found}")
-        answers = self._commit_each(connection, committables)
-        with transaction(connection):
-            ledger.touch(attempt.sink, attempt.epoch)
-        return answers
-
-    def _commit_each(self, connection: Session, committables: Sequence[Committable]) -> list[Answer]:
-        return [self._commit_one(connection, each) for each in committables]
-
-    def _commit_one(self, connection: Session, committable: Committable) -> Answer:
-        """Raises psycopg.Error if the connection is gone: what has become of the transaction is then not known."""
+    def commit_one(self, connection: Session, committable: Committable) -> Answer:
         ledger, gid = Ledger(connection, self.sink.schema), committable.handle[GID]
         if gid != str(PreparedName.of(self.sink, committable.attempt)):
             return Answer(outcome=Outcome.LOST, detail=f"{gid!r} was prepared for another table")
@@ -146,30 +93,6 @@ class PreparedCommitter:
                 raise
             return Answer(outcome=Outcome.RETRY, detail=f"{self.sink.server}: {told(error)}")
         return Answer(outcome=Outcome.COMMITTED)
-
-    def _written_again(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
-        written = PreparedTransaction.again(self.sink, committable.attempt)
-        try:
-            for batch in batches:
-                written.write(batch)
-            again = written.pre_commit()
-        except BaseException:
-            written.abort()
-            raise
-        if again is None or again.digest != committable.digest:
-            written.abort()
-            return Answer(outcome=Outcome.UNKNOWN, detail="the journal gave another number of rows")
-        with self.sink.server.connected() as connection:
-            ledger = Ledger(connection, self.sink.schema)
-            with transaction(connection):
-                ledger.lock(again.attempt.sink)
-                standing = ledger.standing_of_one(again)
-            if standing is not Standing.SAME:
-                return Answer(outcome=Outcome.RETRY, detail="not committed: the epoch is not claimed yet")
-            answer = self._commit_one(connection, again)
-            with transaction(connection):
-                ledger.touch(again.attempt.sink, again.attempt.epoch)
-        return answer
 
     # --- what is open --------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -62,9 +62,14 @@ def measure_append(protocol: str, rounds: int, *, quick: bool) -> list[Figure]:
     """Every round copies, then runs an epoch of the sink; a round before them warms the writers and the server."""
     rows = ROWS // (_QUICK_SHARE if quick else 1)
     samples: dict[str, list[float]] = {}
-    with _server() as server, _writers() as writers, tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+    share = rows // WRITERS
+    with (
+        _server() as server,
+        _writers(share) as writers,
+        tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder,
+    ):
         sink = opened(server, protocol)
-        files = list(writers.map(partial(encoded, server.conninfo, Path(folder), rows // WRITERS), range(WRITERS)))
+        files = list(writers.map(partial(encoded, server.conninfo, Path(folder), share), range(WRITERS)))
         for number in range(rounds + 1):
             found = {
                 "baseline s": _timed(server, lambda: list(writers.map(partial(copied, server.conninfo), files))),
@@ -91,7 +96,7 @@ def measure_readers(rounds: int, *, quick: bool) -> list[Figure]:
     """The longest look of a reader, over all rounds."""
     rows = ROWS // 2 // (_QUICK_SHARE if quick else 1)
     commits, looks = [], []
-    with _server() as server, _writers() as writers:
+    with _server() as server, _writers(rows // WRITERS) as writers:
         sink = opened(server, "staged")
         server.execute(f"INSERT INTO {_TABLE} (f) VALUES (-1)")
         server.execute(f"CREATE INDEX ON {_TABLE} (f)")
@@ -154,6 +159,18 @@ def batches_of(writer: int, rows: int) -> Generator[pa.RecordBatch]:
         )
 
 
+@cache
+def made(writer: int, rows: int) -> tuple[pa.RecordBatch, ...]:
+    """The rows of `batches_of`, which a process makes once, before it is measured."""
+    return tuple(batches_of(writer, rows))
+
+
+def make_rows(rows: int) -> None:
+    """In a new process: the rows of each writer, because any process may take any of them."""
+    for writer in range(WRITERS):
+        made(writer, rows)
+
+
 def encoded(conninfo: str, folder: Path, rows: int, writer: int) -> Path:
     """A file with the rows of a writer in the binary format of COPY."""
     with psycopg.connect(conninfo) as connection:
@@ -182,10 +199,10 @@ def copied(conninfo: str, file: Path) -> None:
 
 
 def staged(sink: PostgresSink, epoch: int, rows: int, writer: int) -> Committable:
-    """The transaction of a task, up to its pre-commit."""
+    """The transaction of a task, up to its pre-commit. Its rows are there before, as those of a task are."""
     attempt = Attempt(sink=_IDENTITY, run=1, run_token="bench", epoch=epoch, task=writer, task_attempt=writer)
     transaction = sink.begin(attempt)
-    for batch in batches_of(writer, rows):
+    for batch in made(writer, rows):
         transaction.write(batch)
     committable = transaction.pre_commit()
     if committable is None:
@@ -206,8 +223,9 @@ def _server() -> Generator[PostgresServer]:
 
 
 @contextmanager
-def _writers() -> Generator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(WRITERS, get_context("spawn")) as pool:
+def _writers(rows: int) -> Generator[ProcessPoolExecutor]:
+    """Processes that have the rows of each writer."""
+    with ProcessPoolExecutor(WRITERS, get_context("spawn"), make_rows, (rows,)) as pool:
         yield pool
 
 

@@ -9,7 +9,7 @@
 
 It has the tests of `SinkContract` that hold without regard to when rows become visible: evidence, position, commits
 that are killed, refused rows, other jobs. The tests here say what an idempotent sink promises instead of "nothing is
-visible before commit": an epoch that runs again replaces its rows, and whoever is late replaces nothing.
+visible before commit": an epoch that runs again replaces its rows, and a late writer replaces nothing.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def place_violations(sink: DeclaredDeltaSink, plan: SinkPlan, where: str) -> Ite
         if reason := unwritable(folder.local()):
             yield _violation(
                 Code.SINK_UNUSABLE,
-                "a folder in which the table can be written",
+                "a folder that this user can write, for the table",
                 reason,
                 f"correct the rights of {folder} for this user, or give the sink another path",
                 where,

@@ -2,7 +2,7 @@
 commit of the table's log, together with the evidence.
 
 Why a commit is atomic with its evidence: an entry of the log is one file, created if absent, and has both. Why it
-happens once: the commit is the very next version of the snapshot in which the evidence was looked for (`alone`). Of two
+happens once: the evidence is looked for in one version of the table, and the commit writes the version after it. Of two
 drivers that saw the same version one creates the next entry; the other one looks again, and finds it. The library's own
 rule is not relied on: it takes an application transaction with an older version for a new one. So other writers make a
 commit look again, and nothing else; after `TRIES` the answer is RETRY.

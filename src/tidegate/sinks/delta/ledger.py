@@ -204,7 +204,7 @@ class TableLedger:
     def _restore_behind(self, version: int) -> Mapping[str, Any] | None:
         """The newest RESTORE above this version, up to the snapshot: what its commit says of itself.
 
-        The library's own history goes on behind the snapshot.
+        The library's own history also has commits that are newer than the snapshot.
         """
         above = range(self._table.version(), version, -1)
         for info in side_by_side(self._place.commit_info, above):

@@ -19,7 +19,7 @@ HINT = "_last_checkpoint"
 """The file that names the newest checkpoint of the table."""
 
 _synced: dict[Identity, int] = {}
-"""The version up to which this process has synced a log, by the log's folder."""
+"""By the folder of a log: the newest version that this process has synced."""
 
 
 def sync_log(folder: Path, version: int, doubtful: Iterable[int] = ()) -> None:

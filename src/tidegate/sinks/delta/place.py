@@ -38,7 +38,7 @@ NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_log
 
 
 def alone(metadata: dict[str, object] | None = None, transactions: Sequence[Transaction] = ()) -> CommitProperties:
-    """A commit that fails unless it is the very next version of the table that was looked at."""
+    """A commit that fails unless it writes the version after the one that was read."""
     return CommitProperties(
         custom_metadata=metadata or None, max_commit_retries=0, app_transactions=list(transactions) or None
     )

@@ -12,6 +12,7 @@ from pymysql.err import MySQLError
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.keyed import keys_not_in_rows, unfit_mark
 from tidegate.sinks.mysql.declared import DeclaredMySQLSink
 from tidegate.sinks.mysql.evidence import EVIDENCE
 from tidegate.sinks.mysql.ledger import LEDGER, OWNERS
@@ -24,9 +25,7 @@ from tidegate.sinks.mysql.xa_check import server_against_xa, settings_against_xa
 from tidegate.sinks.refusals import (
     complete_without_key,
     generated_by_table,
-    key_not_in_rows,
     key_without_index,
-    mark_not_boolean,
     mark_without_key,
     rows_without_values,
     same_but_for_case,
@@ -63,29 +62,23 @@ class _MySQLCheck:
         self._where = f"sink {sink.uid!r}: table {sink.table!r}, {sink.server}"
 
     def settings(self) -> Iterator[TidegateError]:
-        sink, names = self._sink, self._plan.schema.names
+        sink = self._sink
         if self._plan.mode == "complete" and not sink.key:
             yield complete_without_key(self._where)
         for what, name in (("table", sink.table), ("database", sink.server.database)):
             if flaw := _flaw_of_name(name):
                 yield self._violation(Code.SINK_UNUSABLE, f"a name for the {what}", flaw, f"give another `{what}`")
-        for name in sink.key:
-            if name not in names:
-                yield key_not_in_rows(name, names, self._where)
+        yield from keys_not_in_rows(sink.key, self._plan.schema, self._where)
         yield from self._mark()
         yield from settings_against_xa(sink, self._where)
 
     def _mark(self) -> Iterator[TidegateError]:
-        deleted, schema = self._sink.deleted, self._plan.schema
+        deleted = self._sink.deleted
         if deleted is None:
             return
         if not self._sink.key or deleted in self._sink.key:
             yield mark_without_key(self._sink.key, deleted, self._where)
-        kind = next((field.type for field in fields_of(schema) if field.name == deleted), None)
-        if kind is not None and pa.types.is_boolean(kind):
-            return
-        found = f"columns {schema.names}" if kind is None else str(kind)
-        yield mark_not_boolean(deleted, found, self._where)
+        yield from unfit_mark(deleted, self._plan.schema, self._where)
 
     def rows(self) -> Iterator[TidegateError]:
         yield from violations(pa.schema(self._columns), Target.MYSQL, self._where)

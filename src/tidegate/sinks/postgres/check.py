@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.keyed import keys_not_in_rows, unfit_mark
 from tidegate.sinks.postgres.declared import DeclaredPostgresSink
 from tidegate.sinks.postgres.evidence import EVIDENCE
 from tidegate.sinks.postgres.ledger import LEDGER, OWNERS
@@ -23,9 +24,7 @@ from tidegate.sinks.postgres.types import created_as, holds
 from tidegate.sinks.refusals import (
     complete_without_key,
     generated_by_table,
-    key_not_in_rows,
     key_without_index,
-    mark_not_boolean,
     mark_without_key,
     rows_without_values,
     table_without_columns,
@@ -61,15 +60,13 @@ class _PostgresCheck:
         self._where = f"sink {sink.uid!r}: table {sink.table!r} in schema {sink.schema!r}, {sink.server}"
 
     def settings(self) -> Iterator[TidegateError]:
-        sink, names = self._sink, self._plan.schema.names
+        sink = self._sink
         if self._plan.mode == "complete" and not sink.key:
             yield complete_without_key(self._where)
         for what, name in (("table", sink.table), ("schema", sink.schema)):
             if flaw := _flaw_of_name(name):
                 yield self._violation(Code.SINK_UNUSABLE, f"a name for the {what}", flaw, f"give another `{what}`")
-        for name in sink.key:
-            if name not in names:
-                yield key_not_in_rows(name, names, self._where)
+        yield from keys_not_in_rows(sink.key, self._plan.schema, self._where)
         yield from self._mark()
         if sink.protocol is CommitProtocol.PREPARED and (sink.key or sink.deleted is not None):
             yield self._violation(
@@ -81,16 +78,12 @@ class _PostgresCheck:
             )
 
     def _mark(self) -> Iterator[TidegateError]:
-        deleted, schema = self._sink.deleted, self._plan.schema
+        deleted = self._sink.deleted
         if deleted is None:
             return
         if not self._sink.key or deleted in self._sink.key:
             yield mark_without_key(self._sink.key, deleted, self._where)
-        kind = next((field.type for field in fields_of(schema) if field.name == deleted), None)
-        if kind is not None and pa.types.is_boolean(kind):
-            return
-        found = f"columns {schema.names}" if kind is None else str(kind)
-        yield mark_not_boolean(deleted, found, self._where)
+        yield from unfit_mark(deleted, self._plan.schema, self._where)
 
     def rows(self) -> Iterator[TidegateError]:
         yield from violations(pa.schema(self._columns), Target.POSTGRES, self._where)

@@ -149,6 +149,6 @@ END_OLD = (
 
 
 def warn_of_old(connection: Session, uid: str) -> None:
-    """Log a warning for each prepared transaction on the server that is old, whoever has prepared it."""
+    """Log a warning for each prepared transaction on the server that is old, of any user."""
     for line in told_of_old(prepared_anywhere(connection)):
         _LOG.warning("sink %s: %s: %s", uid, line, END_OLD, extra={"event": "PreparedTransactionOld"})

@@ -74,7 +74,7 @@ _REMEDIES: Mapping[str, str] = {
     "0A000": "give the sink protocol='staged' if it is about PREPARE (a trigger uses a temporary table or NOTIFY) or"
     " row security; otherwise correct the reason that the message names; then start again",
     "53200": "if it is about prepared transactions, raise max_prepared_transactions on the server (each task with rows"
-    " of an epoch needs one), let epochs have fewer tasks, end what pg_prepared_xacts lists and nobody needs, or give"
+    " of an epoch needs one), let epochs have fewer tasks, end what pg_prepared_xacts lists and is not needed, or give"
     " the sink protocol='staged'; otherwise give the server more memory; then start again",
     "55000": "set max_prepared_transactions on the server if it is about prepared transactions, or give the sink"
     " protocol='staged'; otherwise correct the reason that the message names; then start again",

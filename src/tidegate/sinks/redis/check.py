@@ -12,11 +12,12 @@ import pyarrow as pa
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.keyed import keys_not_in_rows, unfit_mark
 from tidegate.sinks.redis.declared import DeclaredRedisSink, RowFormat
 from tidegate.sinks.redis.names import OWN
 from tidegate.sinks.redis.server import RedisSession, unusable
 from tidegate.sinks.redis.words import ERRORS
-from tidegate.sinks.refusals import key_not_in_rows, mark_not_boolean, mark_without_key
+from tidegate.sinks.refusals import mark_without_key
 from tidegate.sinks.value_table import Target, violations
 
 OLDEST = (7, 0)
@@ -57,7 +58,7 @@ class _RedisCheck:
         self._where = f"sink {sink.uid!r}: prefix {sink.names.prefix!r}, {sink.server}"
 
     def settings(self) -> Iterator[TidegateError]:
-        sink, names = self._sink, self._plan.schema.names
+        sink = self._sink
         if not _PREFIX.fullmatch(sink.names.prefix):
             yield self._violation(
                 Code.OPTION_UNKNOWN,
@@ -86,22 +87,16 @@ class _RedisCheck:
                 "none",
                 "name the columns by which a later row replaces an earlier one",
             )
-        for name in sink.key:
-            if name not in names:
-                yield key_not_in_rows(name, names, self._where)
+        yield from keys_not_in_rows(sink.key, self._plan.schema, self._where)
         yield from self._mark()
 
     def _mark(self) -> Iterator[TidegateError]:
-        deleted, schema = self._sink.deleted, self._plan.schema
+        deleted = self._sink.deleted
         if deleted is None:
             return
         if deleted in self._sink.key:
             yield mark_without_key(self._sink.key, deleted, self._where)
-        kind = next((field.type for field in fields_of(schema) if field.name == deleted), None)
-        if kind is not None and pa.types.is_boolean(kind):
-            return
-        found = f"columns {schema.names}" if kind is None else str(kind)
-        yield mark_not_boolean(deleted, found, self._where)
+        yield from unfit_mark(deleted, self._plan.schema, self._where)
 
     def rows(self) -> Iterator[TidegateError]:
         target = Target.REDIS if self._sink.format is RowFormat.HASH else Target.JSON

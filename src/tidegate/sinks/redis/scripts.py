@@ -20,7 +20,7 @@ from hashlib import sha1
 
 
 class Refusal(Enum):
-    """The first word of a script's answer when it has refused to go on."""
+    """The first word of a script's answer when it has written no more rows."""
 
     FENCED = b"fenced"
     FINISHED = b"finished"
@@ -189,7 +189,7 @@ return cursor
 """
 )
 """Take no more rows of finished epochs, and forget their marks and which keys they have deleted. KEYS: ledger, deleted
-keys. ARGV: owner, generation and epoch, and where to go on. Returns where to go on; `0` at the end."""
+keys. ARGV: owner, generation and epoch, and the cursor of the scan. Returns the next cursor; `0` at the end."""
 
 FORGET = Script(
     """

@@ -35,7 +35,7 @@ from tidegate.sinks.redis.words import ERRORS
 from tidegate.sinks.rows import RowRefused
 
 _ROWS_AT_ONCE = 100
-"""Rows of one script: meanwhile the server serves nobody else."""
+"""Rows of one script: meanwhile the server answers no other client."""
 _BYTES_AT_ONCE = 1 << 20
 _CALLS_AT_ONCE = 16
 """Scripts that are sent before the first answer is read."""

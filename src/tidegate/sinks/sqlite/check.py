@@ -10,9 +10,9 @@ from contextlib import closing
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.keyed import keys_not_in_rows
 from tidegate.sinks.refusals import (
     complete_without_key,
-    key_not_in_rows,
     key_without_index,
     not_on_a_cluster,
     same_but_for_case,
@@ -71,9 +71,7 @@ class _SQLiteCheck:
             yield self._violation(
                 Code.SINK_UNUSABLE, "a table name of your own", repr(self._table), "give another `table`"
             )
-        for name in self._key:
-            if name not in self._plan.schema.names:
-                yield key_not_in_rows(name, self._plan.schema.names, self._where)
+        yield from keys_not_in_rows(self._key, self._plan.schema, self._where)
 
     def rows(self) -> Iterator[TidegateError]:
         yield from violations(self._plan.schema, Target.SQLITE, self._where)

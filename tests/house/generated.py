@@ -52,6 +52,20 @@ def guarantees() -> str:
     return markdown_tables()
 
 
+def sinks() -> str:
+    import tidegate
+    from tidegate.sinks.promises import Promising, markdown_tables
+
+    public = (getattr(tidegate, name) for name in tidegate.__all__ if name.endswith("Sink"))
+    return markdown_tables(
+        [
+            Promising(name=each.__name__, shows=each.shows, levels=each.levels, promises=vars(each)["promises"])
+            for each in public
+            if each is not tidegate.TwoPhaseSink
+        ]
+    )
+
+
 def extras() -> str:
     from tidegate.extras import ALL, Extra
 
@@ -162,6 +176,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "owned-source-options": partial(owned_options, "source"),
     "owned-sink-options": partial(owned_options, "sink"),
     "settings": settings,
+    "sinks": sinks,
     "settings-rules": settings_rules,
     "settings-effects": effects.table,
     "job-ends": job_ends,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tidegate
 from tidegate.core.guarantees import EndToEnd, Guarantee, Limit, Rows, Shows, end_to_end, guarantee_of
 from tidegate.core.levels import Level
 from tidegate.operate.guarantees import GUARANTEES, finding_of, read_guarantees, write_guarantees
@@ -78,3 +79,10 @@ def test_a_start_leaves_them_in_the_folder_of_the_job(tmp_path: Path) -> None:
     assert finding_of(found).detail.startswith("at-least-once, limited by the sink (table): ")
     (tmp_path / GUARANTEES).write_bytes(b"no JSON")
     assert read_guarantees(storage) == ()
+
+
+@pytest.mark.parametrize(
+    "name", [each for each in tidegate.__all__ if each.endswith("Sink") and each != "TwoPhaseSink"]
+)
+def test_each_sink_says_for_itself_what_readers_see(name: str) -> None:
+    assert vars(getattr(tidegate, name))["promises"]

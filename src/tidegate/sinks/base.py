@@ -29,6 +29,7 @@ from tidegate.core.records import (
     Position,
     SinkIdentity,
 )
+from tidegate.sinks.promises import Promise
 from tidegate.sinks.refusals import not_one_of
 
 if TYPE_CHECKING:  # not loaded by commands that only inspect a sink
@@ -131,6 +132,11 @@ class TwoPhaseSink(ABC):
     tell which rows it has already shown. `Shows.INSIDE`: rows are visible as soon as a task writes them, and an epoch
     that runs again replaces them by key (an idempotent sink). `tidegate check` and `info` then report the sink as
     at-least-once.
+    """
+
+    promises: ClassVar[Sequence[Promise]] = ()
+    """The rows of this class in docs/guarantees.md: what readers see, and what the target needs. One for each way to
+    publish. Only the sinks of this package need it.
     """
 
     kind: ClassVar[str] = ""

@@ -17,6 +17,7 @@ from tidegate.core.records import Committable, Evidence
 from tidegate.sinks.arrow import columns_of
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.json_lines import json_text, json_values
+from tidegate.sinks.promises import Promise
 from tidegate.sinks.row_values import InvalidText, option_of, refused_texts, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
 from tidegate.sinks.value_table import Target, violations
@@ -36,6 +37,12 @@ class PrintSink(WriteAheadSink):
     """
 
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            readers_see="each epoch's rows as a table, once they are final",
+            after_crash="printed again, except at-most-once",
+        ),
+    )
 
     def __init__(
         self,

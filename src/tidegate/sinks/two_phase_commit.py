@@ -25,6 +25,7 @@ from tidegate.core.records import (
     committable_digest,
 )
 from tidegate.sinks.base import SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.promises import Promise
 from tidegate.sinks.row_values import InvalidText, refused_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
 from tidegate.sinks.staging import file_name
@@ -48,6 +49,14 @@ class TwoPhaseCommitSink(TwoPhaseSink, Generic[T]):
 
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
     remembers: ClassVar[bool] = False
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            page="write-your-own-sink.md",
+            readers_see="the effect of its `commit_transaction`, once for each transaction",
+            after_crash="the next start commits again; a lost transaction is written again from the journal",
+            needs="`commit_transaction` is idempotent",
+        ),
+    )
 
     # --- the five methods ------------------------------------------------------------------------------------
 

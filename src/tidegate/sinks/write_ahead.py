@@ -26,6 +26,7 @@ from tidegate.core.records import (
     epoch_digest,
 )
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.promises import Promise
 from tidegate.sinks.rows import RowRefused
 
 
@@ -78,6 +79,14 @@ class WriteAheadSink(TwoPhaseSink):
     journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
     levels: ClassVar[frozenset[Level]] = frozenset({Level.EXACTLY_ONCE, Level.AT_LEAST_ONCE})
     remembers: ClassVar[bool] = False
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            page="write-your-own-sink.md",
+            readers_see="the effect of its `publish`, after the decision",
+            after_crash="exact with evidence or the epoch's key; otherwise published again and counted",
+            needs="`confirmed` or `evidence`, and a target that refuses the same key twice",
+        ),
+    )
     shows: ClassVar[Shows] = Shows.AGAIN
     """A subclass whose `publish` writes evidence together with the rows sets `Shows.ONCE`."""
 

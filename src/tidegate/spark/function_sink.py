@@ -28,6 +28,7 @@ from tidegate.sinks.files.shape import FileShape
 from tidegate.sinks.files.stage import LocalStage
 from tidegate.sinks.files.transaction import FileTransaction
 from tidegate.sinks.marks import Marks
+from tidegate.sinks.promises import Promise
 from tidegate.sinks.staging import StagedFiles
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
 from tidegate.storages.schemes import Folder
@@ -57,6 +58,13 @@ class FunctionSink(TwoPhaseSink):
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
     remembers: ClassVar[bool] = False
     shows: ClassVar[Shows] = Shows.AGAIN
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            readers_see="the effect of the function, which is called after the decision with final rows",
+            after_crash="called again with the same rows and the same epoch",
+            needs="nothing; exact if the function stores the epoch with its output",
+        ),
+    )
 
     def __init__(
         self,

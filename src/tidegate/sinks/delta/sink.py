@@ -37,6 +37,7 @@ from tidegate.sinks.delta.upkeep import tidy_log
 from tidegate.sinks.files.declared import folder_of, limit_of
 from tidegate.sinks.files.formats import FORMATS
 from tidegate.sinks.files.shape import FileShape
+from tidegate.sinks.promises import Promise
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused, one_for_each_row
 from tidegate.sinks.value_table import Target
@@ -61,6 +62,14 @@ class DeltaSink(TwoPhaseSink):
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            page="delta.md",
+            readers_see="an epoch's rows all at once, in one commit of the table's log with its evidence",
+            after_crash="not there or whole; the next start finishes it",
+            needs="a table without `delta.setTransactionRetentionDuration`",
+        ),
+    )
 
     def __init__(
         self,

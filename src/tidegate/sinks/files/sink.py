@@ -29,6 +29,7 @@ from tidegate.sinks.files.place import TargetPlace
 from tidegate.sinks.files.remote_place import RemotePlace
 from tidegate.sinks.files.shape import FileShape
 from tidegate.sinks.files.transaction import FileTransaction
+from tidegate.sinks.promises import Promise
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused
 
@@ -56,6 +57,13 @@ class FileSink(TwoPhaseSink):
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            page="files.md",
+            readers_see="whole files with final names, one after the other; everything else is hidden",
+            after_crash="the remaining files appear at the next start",
+        ),
+    )
 
     def __init__(
         self,

@@ -40,6 +40,7 @@ from tidegate.sinks.kafka.topic_limits import limits_of
 from tidegate.sinks.kafka.transaction import KafkaTransaction
 from tidegate.sinks.kafka.watch import OpenWatch
 from tidegate.sinks.kafka.wires import reached
+from tidegate.sinks.promises import Promise
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused
 
@@ -65,6 +66,14 @@ class KafkaSink(TwoPhaseSink):
     prepared_rows_have_their_place: ClassVar[bool] = True
     evidence_expires: ClassVar[bool] = True
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            page="kafka.md",
+            readers_see="the rows of each task's transaction at once, after the decision",
+            after_crash="the next start commits open transactions; aborted ones are written again from the journal",
+            needs="readers with `isolation.level=read_committed`; `transaction.max.timeout.ms` above the longest epoch",
+        ),
+    )
 
     def __init__(
         self,

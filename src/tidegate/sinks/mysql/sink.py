@@ -44,6 +44,7 @@ from tidegate.sinks.mysql.words import told
 from tidegate.sinks.mysql.xa_committer import XaCommitter
 from tidegate.sinks.mysql.xa_transaction import XaTransaction
 from tidegate.sinks.orphans import OrphanWatch
+from tidegate.sinks.promises import EPOCH_AT_ONCE, ROLLED_BACK_OR_WHOLE, TASK_BY_TASK, WRITTEN_AGAIN, Promise
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused, one_for_each_row
 
@@ -77,6 +78,21 @@ class MySQLSink(TwoPhaseSink):
     """
 
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            page="mysql.md",
+            readers_see=EPOCH_AT_ONCE,
+            after_crash=ROLLED_BACK_OR_WHOLE,
+            needs="InnoDB with `innodb_flush_log_at_trx_commit=1`, and with a binary log `sync_binlog=1`",
+        ),
+        Promise(
+            option='protocol="xa"',
+            page="mysql.md",
+            readers_see=TASK_BY_TASK,
+            after_crash=WRITTEN_AGAIN,
+            needs="as above, and the right to list and end XA branches; no Galera, no group replication",
+        ),
+    )
 
     def __init__(
         self,

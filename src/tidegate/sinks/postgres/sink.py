@@ -46,6 +46,7 @@ from tidegate.sinks.postgres.trial import tried
 from tidegate.sinks.postgres.types import created_as
 from tidegate.sinks.postgres.values import PostgresRules
 from tidegate.sinks.postgres.words import told
+from tidegate.sinks.promises import EPOCH_AT_ONCE, ROLLED_BACK_OR_WHOLE, TASK_BY_TASK, WRITTEN_AGAIN, Promise
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused, one_for_each_row
 from tidegate.sinks.sql_names import list_of, quoted
@@ -81,6 +82,21 @@ class PostgresSink(TwoPhaseSink):
     """
 
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            page="postgres.md",
+            readers_see=EPOCH_AT_ONCE,
+            after_crash=ROLLED_BACK_OR_WHOLE,
+            needs="PostgreSQL 13 or newer; rights on the schema and the table",
+        ),
+        Promise(
+            option='protocol="prepared"',
+            page="postgres.md",
+            readers_see=TASK_BY_TASK,
+            after_crash=WRITTEN_AGAIN,
+            needs="`max_prepared_transactions` of at least the tasks of an epoch, for all jobs of the server together",
+        ),
+    )
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from tidegate.core.health import Finding
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
+from tidegate.sinks.promises import Promise
 from tidegate.sinks.redis.check import BUCKETS, violations_of, worries_of
 from tidegate.sinks.redis.committer import RedisCommitter
 from tidegate.sinks.redis.declared import RowFormat
@@ -57,6 +58,14 @@ class RedisSink(TwoPhaseSink):
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
     shows: ClassVar[Shows] = Shows.INSIDE
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            page="redis.md",
+            readers_see="each row as soon as a task has written it; a late task or driver overwrites nothing",
+            after_crash="the epoch runs again and replaces its rows: exact at the end for a deterministic query",
+            needs="`appendonly yes`, `appendfsync always`, no eviction; on a cluster `buckets=`",
+        ),
+    )
 
     def __init__(
         self,

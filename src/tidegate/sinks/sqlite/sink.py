@@ -27,6 +27,7 @@ from tidegate.core.records import (
 from tidegate.disk.durable import ensure_folder, sync_folder
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.promises import EPOCH_AT_ONCE, ROLLED_BACK_OR_WHOLE, Promise
 from tidegate.sinks.row_values import InvalidText, NaN, option_of
 from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.sql_names import list_of, quoted
@@ -61,6 +62,13 @@ class SQLiteSink(TwoPhaseSink):
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
+    promises: ClassVar[Sequence[Promise]] = (
+        Promise(
+            readers_see=EPOCH_AT_ONCE,
+            after_crash=ROLLED_BACK_OR_WHOLE,
+            needs="all tasks and readers on the machine of the file",
+        ),
+    )
 
     def __init__(
         self,

@@ -16,76 +16,25 @@ the standbys that count. So the ledger's row is written once more behind it.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Generic
 
 import pyarrow as pa
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
+from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome
 from tidegate.sinks.base import Transaction, answer_all
+from tidegate.sinks.database_access import DatabaseAccess, LedgerT, SessionT
 from tidegate.sinks.refusals import row_conflict
 from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.standing import PROVES, Standing, in_words
 
 
-class ClaimLedger(Protocol):
-    """The ledger of a database, inside one connection: claims of epochs, and proofs of single transactions."""
-
-    def lock(self, identity: SinkIdentity) -> None: ...
-
-    def newest_of(self, identity: SinkIdentity) -> Position | None: ...
-
-    def standing_of(self, committables: Sequence[Committable]) -> Standing: ...
-
-    def standing_of_one(self, committable: Committable) -> Standing: ...
-
-    def is_proved(self, committable: Committable) -> bool: ...
-
-    def touch(self, identity: SinkIdentity, epoch: int) -> None: ...
-
-
-LedgerT = TypeVar("LedgerT", bound=ClaimLedger)
-SessionT = TypeVar("SessionT")
-
-
-class PreparedCommits(ABC, Generic[SessionT, LedgerT]):
+class PreparedCommits(DatabaseAccess[SessionT, LedgerT], Generic[SessionT, LedgerT]):
     """Ends the prepared transactions of a sink, and finds out which of them are committed."""
 
-    errors: ClassVar[type[Exception]]
-    """The errors of the database's client."""
-    remedy: ClassVar[str]
-    """What to correct in a table that refuses rows which are written again."""
-
     # --- what a database does in its own way ---------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def table(self) -> str:
-        """The table of the sink."""
-
-    @property
-    @abstractmethod
-    def server(self) -> object:
-        """The server, as errors name it."""
-
-    @abstractmethod
-    def connected(self) -> AbstractContextManager[SessionT]:
-        """A new connection. Raises `errors`."""
-
-    @abstractmethod
-    def transaction(self, connection: SessionT) -> AbstractContextManager[None]:
-        """One transaction that is on the disk when it has committed."""
-
-    @abstractmethod
-    def ledger(self, connection: SessionT) -> LedgerT:
-        """The ledger beside the table."""
-
-    @abstractmethod
-    def claim(self, ledger: LedgerT, committables: Sequence[Committable]) -> None:
-        """Write the ledger's row of the epoch inside the open transaction."""
 
     @abstractmethod
     def commit_one(self, connection: SessionT, committable: Committable) -> Answer:
@@ -102,10 +51,6 @@ class PreparedCommits(ABC, Generic[SessionT, LedgerT]):
     def again(self, attempt: Attempt) -> Transaction:
         """The transaction that writes the rows of a journal under the attempt's own name."""
 
-    @abstractmethod
-    def told(self, error: Exception) -> str:
-        """An error of the client in words."""
-
     # --- the protocol --------------------------------------------------------------------------------------
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
@@ -115,7 +60,7 @@ class PreparedCommits(ABC, Generic[SessionT, LedgerT]):
             with self.connected() as connection:
                 return self._commit(connection, committables)
         except self.errors as error:
-            return answer_all(committables, Outcome.RETRY, self._found(error))
+            return answer_all(committables, Outcome.RETRY, self.found(error))
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         """Without a claim: so the rows in `_tidegate_evidence` prove nothing to a later start, and are removed when the
@@ -125,7 +70,7 @@ class PreparedCommits(ABC, Generic[SessionT, LedgerT]):
             with self.connected() as connection:
                 return self._commit_each(connection, committables)
         except self.errors as error:
-            return answer_all(committables, Outcome.RETRY, self._found(error))
+            return answer_all(committables, Outcome.RETRY, self.found(error))
 
     def evidence(self, committable: Committable) -> Evidence:
         attempt = committable.attempt
@@ -154,7 +99,7 @@ class PreparedCommits(ABC, Generic[SessionT, LedgerT]):
         except RowRefused as refused:
             raise row_conflict(committable.attempt, self.table, refused.found, self.remedy) from None
         except self.errors as error:
-            return Answer(outcome=Outcome.RETRY, detail=self._found(error))
+            return Answer(outcome=Outcome.RETRY, detail=self.found(error))
         except TidegateError as error:
             if error.catalogue_entry is not Code.SINK_UNUSABLE:
                 raise
@@ -166,7 +111,7 @@ class PreparedCommits(ABC, Generic[SessionT, LedgerT]):
             ledger.lock(attempt.sink)
             standing = ledger.standing_of(committables)
             if standing is Standing.OPEN:
-                self.claim(ledger, committables)
+                self.record(ledger, committables)
         if standing is Standing.OTHER or standing is Standing.LATER:
             found = in_words(standing, attempt.sink, attempt.epoch, ledger.newest_of(attempt.sink))
             return answer_all(committables, Outcome.UNKNOWN, f"{self.server}: {found}")
@@ -201,6 +146,3 @@ class PreparedCommits(ABC, Generic[SessionT, LedgerT]):
             with self.transaction(connection):
                 ledger.touch(again.attempt.sink, again.attempt.epoch)
         return answer
-
-    def _found(self, error: Exception) -> str:
-        return f"{self.server}: {self.told(error)}"

@@ -1,147 +1,54 @@
-"""The commit phase of a MySQL sink, on a driver: one transaction takes the stages of an epoch into the table and
-records it in the ledger.
+"""The commit phase of the staged protocol, on a driver. Why it is exact stands in `sinks/staged_commits.py`.
 
-Why a commit is atomic with its evidence: rows and ledger row are of one transaction of one engine. Why it happens once:
-the transaction first locks the row of its owner, then looks for the epoch in the ledger (`Standing`), and only then
-takes rows. A driver that was paused anywhere either holds the lock, and the next one waits; or it gets the lock later,
-and finds what the next one has recorded. The server ends a connection that stands still (`IDLE_SECONDS`). READ
-COMMITTED makes each look a new one, and `server.py` asks for it. No statement of the transaction commits by itself
-(dev.mysql.com/doc/refman/8.4/en/implicit-commit.html): so nothing is created or dropped here.
+Rows and ledger row are of one transaction of one engine. The server ends a connection that stands still
+(`IDLE_SECONDS`). READ COMMITTED makes each look a new one, and `server.py` asks for it. No statement of the transaction
+commits by itself (dev.mysql.com/doc/refman/8.4/en/implicit-commit.html): so nothing is created or dropped here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pymysql.err import MySQLError
 
-from tidegate.core.records import Answer, Committable, Evidence, Outcome
-from tidegate.sinks.base import answer_all
-from tidegate.sinks.mysql.declared import DeclaredMySQLSink
+from tidegate.core.records import Committable
+from tidegate.sinks.mysql.access import MySQLAccess
 from tidegate.sinks.mysql.ledger import MySQLLedger
 from tidegate.sinks.mysql.merge import take
 from tidegate.sinks.mysql.names import quoted
 from tidegate.sinks.mysql.protocol import STAGE, MySQLProtocol
-from tidegate.sinks.mysql.server import MySQLSession, run, transaction
+from tidegate.sinks.mysql.server import MySQLSession, run
 from tidegate.sinks.mysql.stages import present
-from tidegate.sinks.mysql.words import DUPLICATE, code_of, is_of_a_row, told
-from tidegate.sinks.refusals import row_conflict
-from tidegate.sinks.standing import PROVES, Entry, Standing, in_words
+from tidegate.sinks.mysql.words import DUPLICATE, code_of, is_of_a_row
+from tidegate.sinks.staged_commits import StagedCommits
 
 
 @dataclass(frozen=True, slots=True)
-class MySQLCommitter:
+class MySQLCommitter(MySQLAccess, StagedCommits[MySQLSession, MySQLLedger]):
     """Takes prepared stages into the table of a sink, and finds out which of them were taken."""
 
-    sink: DeclaredMySQLSink
+    protocol: ClassVar[MySQLProtocol] = MySQLProtocol.STAGED
 
-    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        if not committables:
-            return []
-        try:
-            return self._tried_twice(committables)
-        except MySQLError as error:
-            return self._not_taken(error, committables)
+    def stage_of(self, committable: Committable) -> str:
+        return committable.handle[STAGE]
 
-    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
-        try:
-            with self.sink.server.connected() as connection, transaction(connection):
-                lost = self._lost(connection, committables)
-                if lost:
-                    return lost
-                self._take(connection, in_task_order)
-        except MySQLError as error:
-            return self._not_taken(error, committables)
-        return answer_all(committables, Outcome.COMMITTED, "")
+    def present(self, connection: MySQLSession, stages: Sequence[str]) -> set[str]:
+        return present(connection, stages)
 
-    def evidence(self, committable: Committable) -> Evidence:
-        attempt = committable.attempt
-        try:
-            with self.sink.server.connected() as connection, transaction(connection):
-                ledger = MySQLLedger(connection)
-                standing = ledger.standing_of_one(committable)
-                if standing is Standing.SAME:
-                    ledger.touch(attempt.sink, attempt.epoch)
-        except MySQLError:
-            return Evidence.UNKNOWN
-        return PROVES[standing]
+    def rows_in(self, connection: MySQLSession, stage: str) -> int:
+        return run(connection, f"SELECT COUNT(*) FROM {quoted(stage)}")[0][0]
 
-    # --- the one transaction -------------------------------------------------------------------------------
+    def take(self, connection: MySQLSession, stage: str) -> None:
+        take(connection, self.sink, stage)
 
-    def _tried_twice(self, committables: Sequence[Committable]) -> list[Answer]:
-        """Once more after a duplicate key: with key=, a client may have inserted it between the update and the insert.
+    def is_of_a_row(self, error: Exception) -> bool:
+        return isinstance(error, MySQLError) and is_of_a_row(error)
+
+    def is_worth_another_try(self, error: Exception) -> bool:
+        """After a duplicate key: with key=, a client may have inserted it between the update and the insert.
 
         The second try then updates it.
         """
-        with self.sink.server.connected() as connection:
-            try:
-                return self._commit(connection, committables)
-            except MySQLError as error:
-                if code_of(error) != DUPLICATE or not self.sink.key:
-                    raise
-                return self._commit(connection, committables)
-
-    def _commit(self, connection: MySQLSession, committables: Sequence[Committable]) -> list[Answer]:
-        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
-        attempt, ledger = in_task_order[0].attempt, MySQLLedger(connection)
-        with transaction(connection):
-            ledger.lock(attempt.sink)
-            standing = ledger.standing_of(committables)
-            if standing is Standing.SAME:
-                ledger.touch(attempt.sink, attempt.epoch)
-            elif standing is Standing.OPEN:
-                lost = self._lost(connection, committables)
-                if lost:
-                    return lost
-                self._take(connection, in_task_order)
-                ledger.record(attempt.sink, Entry.of(in_task_order), MySQLProtocol.STAGED)
-        return self._answer(ledger, committables, standing)
-
-    def _take(self, connection: MySQLSession, in_task_order: Sequence[Committable]) -> None:
-        for each in in_task_order:
-            take(connection, self.sink, _stage_of(each))
-
-    def _lost(self, connection: MySQLSession, committables: Sequence[Committable]) -> list[Answer]:
-        """An answer for each committable if at least one has lost its stage; otherwise an empty list."""
-        there = present(connection, [_stage_of(each) for each in committables])
-        flaws = [_flaw(connection, each, there) for each in committables]
-        if not any(flaws):
-            return []
-        waiting = Answer(outcome=Outcome.RETRY, detail="not taken: another stage of this epoch is lost")
-        return [Answer(outcome=Outcome.LOST, detail=flaw) if flaw else waiting for flaw in flaws]
-
-    def _answer(self, ledger: MySQLLedger, committables: Sequence[Committable], standing: Standing) -> list[Answer]:
-        if standing is Standing.OPEN:
-            return answer_all(committables, Outcome.COMMITTED, "")
-        if standing is Standing.SAME:
-            return answer_all(committables, Outcome.ALREADY, "the ledger row is there")
-        attempt = committables[0].attempt
-        found = in_words(standing, attempt.sink, attempt.epoch, ledger.newest_of(attempt.sink))
-        return answer_all(committables, Outcome.UNKNOWN, f"{self.sink.server}: {found}")
-
-    # --- errors --------------------------------------------------------------------------------------------
-
-    def _not_taken(self, error: MySQLError, committables: Sequence[Committable]) -> list[Answer]:
-        """RETRY, for what can be repaired while the epoch waits. Also after a lost answer to COMMIT: the next try
-        finds the evidence, or nothing.
-
-        Raises ROW_CONFLICT for a row that the table refuses.
-        """
-        if is_of_a_row(error):
-            remedy = "Correct the table (its unique indexes, foreign keys, partitions and triggers)"
-            raise row_conflict(committables[0].attempt, self.sink.table, told(error), remedy) from None
-        return answer_all(committables, Outcome.RETRY, f"{self.sink.server}: {told(error)}")
-
-
-def _flaw(connection: MySQLSession, committable: Committable, there: set[str]) -> str | None:
-    stage = _stage_of(committable)
-    if stage not in there:
-        return f"table {stage} is gone"
-    rows = run(connection, f"SELECT COUNT(*) FROM {quoted(stage)}")[0][0]
-    return None if rows == committable.rows else f"table {stage} has {rows} rows instead of {committable.rows}"
-
-
-def _stage_of(committable: Committable) -> str:
-    return committable.handle[STAGE]
+        return bool(self.sink.key) and isinstance(error, MySQLError) and code_of(error) == DUPLICATE

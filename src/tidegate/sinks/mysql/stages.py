@@ -9,71 +9,28 @@ epoch. It is dropped after the epoch is finished, never by the commit, which DRO
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import re
-import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pymysql.err import MySQLError
 
 from tidegate.core.records import Attempt, SinkIdentity
-from tidegate.sinks.mysql.names import RESERVED, quoted
+from tidegate.sinks.mysql.names import quoted
 from tidegate.sinks.mysql.server import MySQLSession, run
 from tidegate.sinks.mysql.shape import MySQLStageShape
 from tidegate.sinks.mysql.table import ENGINE
 from tidegate.sinks.mysql.words import LOCK_TIMEOUT, code_of
-
-STAGE = f"{RESERVED}stage_"
+from tidegate.sinks.stage_names import StageName, chosen_of, comment_of, pattern_of
 
 _LOG = logging.getLogger("tidegate")
-_NAME = re.compile(rf"{STAGE}([0-9a-f]{{16}})_g(\d+)_e(\d+)_([0-9a-f]{{12}})")
 _COMMENT_AT_MOST = 1_000
 """Characters of a comment: the server has room for 2048."""
 
 
-@dataclass(frozen=True, slots=True)
-class MySQLStageName:
-    """What the name of a stage tells."""
-
-    owner: str
-    generation: int
-    epoch: int
-    token: str
-
-    @classmethod
-    def new(cls, attempt: Attempt) -> MySQLStageName:
-        """A new name each time: an attempt that is begun again never meets what it left before."""
-        return cls(owner_of(attempt.sink), attempt.sink.generation, attempt.epoch, secrets.token_hex(6))
-
-    @classmethod
-    def parsed(cls, name: str) -> MySQLStageName | None:
-        found = _NAME.fullmatch(name)
-        return None if found is None else cls(found[1], int(found[2]), int(found[3]), found[4])
-
-    def __str__(self) -> str:
-        return f"{STAGE}{self.owner}_g{self.generation}_e{self.epoch}_{self.token}"
-
-
-def owner_of(identity: SinkIdentity) -> str:
-    """The part of a name that stands for job id, query and sink. A name of a table has only 64 characters."""
-    whole = json.dumps([identity.job_id, identity.query, identity.sink])
-    return hashlib.sha256(whole.encode()).hexdigest()[:16]
-
-
 def create_stage(connection: MySQLSession, stage: str, shape: MySQLStageShape, attempt: Attempt) -> None:
     """Create the stage of an attempt. It commits by itself."""
-    comment = connection.escape(f"tidegate, rows that wait for their commit: {_told(attempt)}"[:_COMMENT_AT_MOST])
+    comment = connection.escape(comment_of(attempt)[:_COMMENT_AT_MOST])
     run(connection, f"CREATE TABLE {quoted(stage)} ({shape.declared()}) ENGINE={ENGINE} COMMENT={comment}")
-
-
-def _told(attempt: Attempt) -> str:
-    sink = attempt.sink
-    return (
-        f"job {sink.job} ({sink.job_id}), query {sink.query}, sink {sink.sink}, epoch {attempt.epoch}, {attempt.name}"
-    )
 
 
 # --- what is there ------------------------------------------------------------------------------------------
@@ -85,20 +42,14 @@ def present(connection: MySQLSession, stages: Sequence[str]) -> set[str]:
     return {str(name) for (name,) in run(connection, f"{_TABLES} AND TABLE_NAME IN ({places})", stages)}
 
 
-def drop_stages(connection: MySQLSession, identity: SinkIdentity, chosen: Callable[[MySQLStageName], bool]) -> int:
+def drop_stages(connection: MySQLSession, identity: SinkIdentity, chosen: Callable[[StageName], bool]) -> int:
     """Drop the stages of a sink that are `chosen`. Returns their number.
 
     One that is locked (by a backup) stays: the next call comes to it again.
     """
-    like = f"{STAGE}{owner_of(identity)}_".replace("_", r"\_") + "%"
-    names = [str(name) for (name,) in run(connection, f"{_TABLES} AND TABLE_NAME LIKE %s", (like,))]
+    names = [str(name) for (name,) in run(connection, f"{_TABLES} AND TABLE_NAME LIKE %s", (pattern_of(identity),))]
     run(connection, "SET SESSION lock_wait_timeout = 1")
-    dropped = 0
-    for name in names:
-        parsed = MySQLStageName.parsed(name)
-        if parsed is not None and parsed.owner == owner_of(identity) and chosen(parsed):
-            dropped += _drop(connection, name)
-    return dropped
+    return sum(_drop(connection, name) for name in chosen_of(names, identity, chosen))
 
 
 _TABLES = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"

@@ -14,8 +14,9 @@ from tidegate.sinks.mysql.names import quoted
 from tidegate.sinks.mysql.protocol import STAGE
 from tidegate.sinks.mysql.server import MySQLSession, run
 from tidegate.sinks.mysql.shape import MySQLStageShape
-from tidegate.sinks.mysql.stages import MySQLStageName, create_stage
+from tidegate.sinks.mysql.stages import create_stage
 from tidegate.sinks.mysql.writing import WritingTransaction
+from tidegate.sinks.stage_names import StageName
 
 
 class MySQLTransaction(WritingTransaction):
@@ -25,7 +26,7 @@ class MySQLTransaction(WritingTransaction):
 
     def __init__(self, sink: DeclaredMySQLSink, attempt: Attempt) -> None:
         super().__init__(sink, attempt)
-        self._stage = str(MySQLStageName.new(attempt))
+        self._stage = str(StageName.new(attempt))
 
     def abort(self) -> None:
         """A stage that cannot be dropped now is dropped when its epoch is finished."""

@@ -5,59 +5,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
 from pymysql.err import MySQLError
 
 from tidegate.core.records import Answer, Attempt, Committable, Outcome, SinkIdentity
+from tidegate.sinks.mysql.access import MySQLAccess
 from tidegate.sinks.mysql.branches import NOT_ALLOWED_TO_LIST, commit_branch, prepared_here, roll_back
-from tidegate.sinks.mysql.declared import DeclaredMySQLSink
 from tidegate.sinks.mysql.ledger import MySQLLedger
 from tidegate.sinks.mysql.protocol import GID, MySQLProtocol
-from tidegate.sinks.mysql.server import MySQLServer, MySQLSession, reached, transaction
+from tidegate.sinks.mysql.server import MySQLSession, reached
 from tidegate.sinks.mysql.words import code_of, told
 from tidegate.sinks.mysql.xa_transaction import XaTransaction
 from tidegate.sinks.mysql.xids import Xid
 from tidegate.sinks.prepared_commits import PreparedCommits
-from tidegate.sinks.standing import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class XaCommitter(PreparedCommits[MySQLSession, MySQLLedger]):
+class XaCommitter(MySQLAccess, PreparedCommits[MySQLSession, MySQLLedger]):
     """Ends prepared branches of a sink, and finds out which of them are committed."""
 
-    sink: DeclaredMySQLSink
-
-    errors: ClassVar[type[Exception]] = MySQLError
-    remedy: ClassVar[str] = "Correct the table (its unique indexes, foreign keys, partitions and triggers)"
-
-    @property
-    def table(self) -> str:
-        return self.sink.table
-
-    @property
-    def server(self) -> MySQLServer:
-        return self.sink.server
-
-    def connected(self) -> AbstractContextManager[MySQLSession]:
-        return self.sink.server.connected()
-
-    def transaction(self, connection: MySQLSession) -> AbstractContextManager[None]:
-        return transaction(connection)
-
-    def ledger(self, connection: MySQLSession) -> MySQLLedger:
-        return MySQLLedger(connection)
-
-    def claim(self, ledger: MySQLLedger, committables: Sequence[Committable]) -> None:
-        ledger.record(committables[0].attempt.sink, Entry.of(committables), MySQLProtocol.XA)
+    protocol: ClassVar[MySQLProtocol] = MySQLProtocol.XA
 
     def again(self, attempt: Attempt) -> XaTransaction:
         return XaTransaction.again(self.sink, attempt)
-
-    def told(self, error: Exception) -> str:
-        return told(error) if isinstance(error, MySQLError) else str(error)
 
     def fence(self, committable: Committable) -> None:
         """Roll back what this attempt has prepared.

@@ -1,133 +1,50 @@
-"""The commit phase of a PostgreSQL sink, on a driver: one transaction takes the stages of an epoch into the table and
-records it in the ledger.
+"""The commit phase of the staged protocol, on a driver. Why it is exact stands in `sinks/staged_commits.py`.
 
-Why a commit is atomic with its evidence: rows and ledger row are of one transaction. Why it happens once: the
-transaction first locks the row of its owner, then looks for the epoch in the ledger (`Standing`), and only then takes
-rows. A driver that was paused anywhere either holds the lock, and the next one waits; or it gets the lock later, and
-finds what the next one has recorded. The server ends a transaction that stands still (`IDLE_SECONDS`). READ COMMITTED
-makes each look a new one (postgresql.org/docs/current/transaction-iso.html), and `server.py` asks for it.
+The server ends a transaction that stands still (`IDLE_SECONDS`). READ COMMITTED makes each look a new one
+(postgresql.org/docs/current/transaction-iso.html), and `server.py` asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import psycopg
 
-from tidegate.core.records import Answer, Committable, Evidence, Outcome
-from tidegate.sinks.base import answer_all
-from tidegate.sinks.postgres.declared import DeclaredPostgresSink, qualified
+from tidegate.core.records import Committable
+from tidegate.sinks.postgres.access import PostgresAccess
+from tidegate.sinks.postgres.declared import qualified
 from tidegate.sinks.postgres.ledger import LEDGER, OWNERS, Ledger
 from tidegate.sinks.postgres.merge import take
 from tidegate.sinks.postgres.protocol import STAGE, CommitProtocol
-from tidegate.sinks.postgres.server import Session, run, transaction
+from tidegate.sinks.postgres.server import Session, run
 from tidegate.sinks.postgres.stages import present
-from tidegate.sinks.postgres.words import is_of_a_row, told
-from tidegate.sinks.refusals import row_conflict
-from tidegate.sinks.standing import PROVES, Entry, Standing, in_words
+from tidegate.sinks.postgres.words import is_of_a_row
+from tidegate.sinks.staged_commits import StagedCommits
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresCommitter:
+class PostgresCommitter(PostgresAccess, StagedCommits[Session, Ledger]):
     """Takes prepared stages into the table of a sink, and finds out which of them were taken."""
 
-    sink: DeclaredPostgresSink
+    protocol: ClassVar[CommitProtocol] = CommitProtocol.STAGED
 
-    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        if not committables:
-            return []
-        try:
-            with self.sink.server.connected() as connection:
-                return self._commit(connection, committables)
-        except psycopg.Error as error:
-            return self._not_taken(error, committables)
+    def stage_of(self, committable: Committable) -> str:
+        return committable.handle[STAGE]
 
-    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
-        try:
-            with self.sink.server.connected() as connection, transaction(connection):
-                lost = self._lost(connection, committables)
-                if lost:
-                    return lost
-                self._take(connection, in_task_order)
-        except psycopg.Error as error:
-            return self._not_taken(error, committables)
-        return answer_all(committables, Outcome.COMMITTED, "")
+    def present(self, connection: Session, stages: Sequence[str]) -> set[str]:
+        return present(connection, self.sink.schema, stages)
 
-    def evidence(self, committable: Committable) -> Evidence:
-        attempt = committable.attempt
-        try:
-            with self.sink.server.connected() as connection, transaction(connection):
-                ledger = Ledger(connection, self.sink.schema)
-                standing = ledger.standing_of_one(committable)
-                if standing is Standing.SAME:
-                    ledger.touch(attempt.sink, attempt.epoch)
-        except psycopg.Error:
-            return Evidence.UNKNOWN
-        return PROVES[standing]
-
-    # --- the one transaction -------------------------------------------------------------------------------
-
-    def _commit(self, connection: Session, committables: Sequence[Committable]) -> list[Answer]:
-        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
-        attempt, ledger = in_task_order[0].attempt, Ledger(connection, self.sink.schema)
-        with transaction(connection):
-            ledger.lock(attempt.sink)
-            standing = ledger.standing_of(committables)
-            if standing is Standing.SAME:
-                ledger.touch(attempt.sink, attempt.epoch)
-            elif standing is Standing.OPEN:
-                lost = self._lost(connection, committables)
-                if lost:
-                    return lost
-                self._take(connection, in_task_order)
-                ledger.record(attempt.sink, Entry.of(in_task_order), CommitProtocol.STAGED)
-        return self._answer(ledger, committables, standing)
-
-    def _take(self, connection: Session, in_task_order: Sequence[Committable]) -> None:
-        for each in in_task_order:
-            take(connection, self.sink, _stage_of(each))
-
-    def _lost(self, connection: Session, committables: Sequence[Committable]) -> list[Answer]:
-        """An answer for each committable if at least one has lost its stage; otherwise an empty list."""
-        there = present(connection, self.sink.schema, [_stage_of(each) for each in committables])
-        flaws = [self._flaw(connection, each, there) for each in committables]
-        if not any(flaws):
-            return []
-        waiting = Answer(outcome=Outcome.RETRY, detail="not taken: another stage of this epoch is lost")
-        return [Answer(outcome=Outcome.LOST, detail=flaw) if flaw else waiting for flaw in flaws]
-
-    def _flaw(self, connection: Session, committable: Committable, there: set[str]) -> str | None:
-        stage = _stage_of(committable)
-        if stage not in there:
-            return f"table {stage} is gone"
+    def rows_in(self, connection: Session, stage: str) -> int:
         found = run(connection, f"SELECT pg_catalog.count(*) FROM {qualified(self.sink, stage)}").fetchone()
-        rows = 0 if found is None else found[0]
-        return None if rows == committable.rows else f"table {stage} has {rows} rows instead of {committable.rows}"
+        return 0 if found is None else found[0]
 
-    def _answer(self, ledger: Ledger, committables: Sequence[Committable], standing: Standing) -> list[Answer]:
-        if standing is Standing.OPEN:
-            return answer_all(committables, Outcome.COMMITTED, "")
-        if standing is Standing.SAME:
-            return answer_all(committables, Outcome.ALREADY, "the ledger row is there")
-        attempt = committables[0].attempt
-        found = in_words(standing, attempt.sink, attempt.epoch, ledger.newest_of(attempt.sink))
-        return answer_all(committables, Outcome.UNKNOWN, f"{self.sink.server}: {found}")
+    def take(self, connection: Session, stage: str) -> None:
+        take(connection, self.sink, stage)
 
-    # --- errors --------------------------------------------------------------------------------------------
-
-    def _not_taken(self, error: psycopg.Error, committables: Sequence[Committable]) -> list[Answer]:
-        """RETRY, for what can be repaired while the epoch waits. Also after a lost answer to COMMIT: the next try
-        finds the evidence, or nothing.
-
-        Raises ROW_CONFLICT for a row that the table refuses.
-        """
-        if is_of_a_row(error) and error.diag.table_name not in (LEDGER, OWNERS):
-            remedy = "Correct the table (its constraints, partitions and triggers)"
-            raise row_conflict(committables[0].attempt, self.sink.table, told(error), remedy) from None
-        return answer_all(committables, Outcome.RETRY, f"{self.sink.server}: {told(error)}")
-
-
-def _stage_of(committable: Committable) -> str:
-    return committable.handle[STAGE]
+    def is_of_a_row(self, error: Exception) -> bool:
+        """Not if the server refuses a row of the ledger."""
+        if not isinstance(error, psycopg.Error) or not is_of_a_row(error):
+            return False
+        return error.diag.table_name not in (LEDGER, OWNERS)

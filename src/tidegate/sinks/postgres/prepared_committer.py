@@ -9,7 +9,6 @@ the ledger's row behind it is written by a transaction that does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,52 +17,25 @@ import psycopg
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Answer, Attempt, Committable, Outcome, SinkIdentity
 from tidegate.sinks.base import OpenTransaction
-from tidegate.sinks.postgres.declared import DeclaredPostgresSink
+from tidegate.sinks.postgres.access import PostgresAccess
 from tidegate.sinks.postgres.ledger import Ledger
 from tidegate.sinks.postgres.names import PreparedName
 from tidegate.sinks.postgres.prepared import commit_prepared, end_writers, prepared_here, roll_back
 from tidegate.sinks.postgres.prepared_transaction import PreparedTransaction
 from tidegate.sinks.postgres.protocol import GID, CommitProtocol
-from tidegate.sinks.postgres.server import Server, Session, reached, transaction
+from tidegate.sinks.postgres.server import Session, reached
 from tidegate.sinks.postgres.words import told
 from tidegate.sinks.prepared_commits import PreparedCommits
-from tidegate.sinks.standing import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedCommitter(PreparedCommits[Session, Ledger]):
+class PreparedCommitter(PostgresAccess, PreparedCommits[Session, Ledger]):
     """Ends prepared transactions of a sink, and finds out which of them are committed."""
 
-    sink: DeclaredPostgresSink
-
-    errors: ClassVar[type[Exception]] = psycopg.Error
-    remedy: ClassVar[str] = "Correct the table (its constraints, partitions and triggers)"
-
-    @property
-    def table(self) -> str:
-        return self.sink.table
-
-    @property
-    def server(self) -> Server:
-        return self.sink.server
-
-    def connected(self) -> AbstractContextManager[Session]:
-        return self.sink.server.connected()
-
-    def transaction(self, connection: Session) -> AbstractContextManager[None]:
-        return transaction(connection)
-
-    def ledger(self, connection: Session) -> Ledger:
-        return Ledger(connection, self.sink.schema)
-
-    def claim(self, ledger: Ledger, committables: Sequence[Committable]) -> None:
-        ledger.record(committables[0].attempt.sink, Entry.of(committables), CommitProtocol.PREPARED)
+    protocol: ClassVar[CommitProtocol] = CommitProtocol.PREPARED
 
     def again(self, attempt: Attempt) -> PreparedTransaction:
         return PreparedTransaction.again(self.sink, attempt)
-
-    def told(self, error: Exception) -> str:
-        return told(error) if isinstance(error, psycopg.Error) else str(error)
 
     def fence(self, committable: Committable) -> None:
         """End the writers of this attempt, and what it has prepared: in this order, because they could still prepare.

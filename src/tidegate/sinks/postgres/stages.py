@@ -11,13 +11,8 @@ The stage has the types, the NOT NULL and the CHECK of the target's columns. So 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import re
-import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
@@ -26,55 +21,17 @@ from tidegate.core.records import Attempt, SinkIdentity
 from tidegate.sinks.postgres.server import Session, run, transaction
 from tidegate.sinks.postgres.shape import StageShape
 from tidegate.sinks.sql_names import quoted
-
-STAGE = "_tidegate_stage_"
+from tidegate.sinks.stage_names import StageName, chosen_of, comment_of, pattern_of
 
 _LOG = logging.getLogger("tidegate")
-_NAME = re.compile(rf"{STAGE}([0-9a-f]{{16}})_g(\d+)_e(\d+)_([0-9a-f]{{12}})")
-
-
-@dataclass(frozen=True, slots=True)
-class StageName:
-    """What the name of a stage tells."""
-
-    owner: str
-    generation: int
-    epoch: int
-    token: str
-
-    @classmethod
-    def new(cls, attempt: Attempt) -> StageName:
-        """A new name each time: an attempt that is begun again never meets what it left before."""
-        return cls(owner_of(attempt.sink), attempt.sink.generation, attempt.epoch, secrets.token_hex(6))
-
-    @classmethod
-    def parsed(cls, name: str) -> StageName | None:
-        found = _NAME.fullmatch(name)
-        return None if found is None else cls(found[1], int(found[2]), int(found[3]), found[4])
-
-    def __str__(self) -> str:
-        return f"{STAGE}{self.owner}_g{self.generation}_e{self.epoch}_{self.token}"
-
-
-def owner_of(identity: SinkIdentity) -> str:
-    """The part of a name that stands for job id, query and sink. A name of a table has only 63 bytes."""
-    whole = json.dumps([identity.job_id, identity.query, identity.sink])
-    return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
 def create_stage(connection: Session, stage: str, shape: StageShape, attempt: Attempt) -> None:
     """Create the stage of an attempt inside the open transaction. `stage`: its name in SQL."""
     # Read once and dropped: a vacuum would only hold it up.
     run(connection, f"CREATE TABLE {stage} ({shape.declared()}) WITH (autovacuum_enabled = false)")
-    comment = sql.Literal(f"tidegate, rows that wait for their commit: {_told(attempt)}").as_string(connection)
+    comment = sql.Literal(comment_of(attempt)).as_string(connection)
     run(connection, f"COMMENT ON TABLE {stage} IS {comment}")
-
-
-def _told(attempt: Attempt) -> str:
-    sink = attempt.sink
-    return (
-        f"job {sink.job} ({sink.job_id}), query {sink.query}, sink {sink.sink}, epoch {attempt.epoch}, {attempt.name}"
-    )
 
 
 # --- what is there ------------------------------------------------------------------------------------------
@@ -91,14 +48,8 @@ def drop_stages(connection: Session, schema: str, identity: SinkIdentity, chosen
 
     One that is locked (by a backup) stays: the next call comes to it again.
     """
-    like = f"{STAGE}{owner_of(identity)}_".replace("_", r"\_") + "%"
-    names = [name for (name,) in run(connection, f"{_TABLES} AND c.relname LIKE %s", (schema, like))]
-    dropped = 0
-    for name in names:
-        parsed = StageName.parsed(name)
-        if parsed is not None and parsed.owner == owner_of(identity) and chosen(parsed):
-            dropped += _drop(connection, f"{quoted(schema)}.{quoted(name)}")
-    return dropped
+    names = [name for (name,) in run(connection, f"{_TABLES} AND c.relname LIKE %s", (schema, pattern_of(identity)))]
+    return sum(_drop(connection, f"{quoted(schema)}.{quoted(name)}") for name in chosen_of(names, identity, chosen))
 
 
 _TABLES = """

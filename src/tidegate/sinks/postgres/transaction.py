@@ -13,7 +13,8 @@ from tidegate.sinks.postgres.declared import DeclaredPostgresSink, qualified
 from tidegate.sinks.postgres.protocol import STAGE
 from tidegate.sinks.postgres.server import Session, run
 from tidegate.sinks.postgres.shape import StageShape
-from tidegate.sinks.postgres.stages import StageName, create_stage
+from tidegate.sinks.postgres.stages import create_stage
+from tidegate.sinks.stage_names import StageName
 
 
 class PostgresTransaction(CopyingTransaction):

@@ -15,7 +15,7 @@ import pandas as pd
 from pyspark.sql import functions as F
 
 from tests.support.session import small_session
-from tidegate import FileSource, Job, PostgresSink, SQLiteSink
+from tidegate import FileSource, Job, PostgresSink, Restore, SQLiteSink
 
 KEYS = 60
 
@@ -24,7 +24,8 @@ def drawn(numbers: pd.Series) -> pd.Series:
     return pd.Series([uuid.uuid4().hex for _ in numbers])
 
 
-def main(folder: Path, conninfo: str, schema: str, protocol: str) -> None:
+def main(folder: Path, conninfo: str, schema: str, protocol: str, back_to: str = "") -> None:
+    """`back_to`: a retained checkpoint that is restored first."""
     spark = small_session(spark_sql_shuffle_partitions="3")
     job = Job("copy", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
     draw: Any = F.pandas_udf
@@ -47,8 +48,8 @@ def main(folder: Path, conninfo: str, schema: str, protocol: str) -> None:
             SQLiteSink("table", folder / "out.db", table="rows"),
         ],
     )
-    job.run(until="caught-up")
+    job.run(until="caught-up", savepoint=Restore(back_to, rewind="back") if back_to else None)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:5])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -112,19 +112,22 @@ class PostgresServer:
         """Make the data folder and the database, and start; return when the server takes connections."""
         password = self._folder / "password"
         password.write_text(PASSWORD)
-        give_away((self._folder, password), self._user)
-        if self._user is not None:
-            self._programs = self._programs.in_reach(self._folder)
-        made = self._run(
+        self._make_data(
             "initdb",
             *("-D", str(self._data), "-U", USER, "--pwfile", str(password)),
             *("-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"),
         )
-        made.wait()
-        if made.returncode:
-            raise RuntimeError(self._told("initdb failed"))
         self.resume()
         self.execute(f"CREATE DATABASE {DATABASE}", database="postgres")
+
+    def follow(self, primary: PostgresServer) -> None:
+        """Start as an asynchronous standby: on a copy of the primary's data, which then follows it."""
+        self._make_data(
+            "pg_basebackup",
+            *("-D", str(self._data), "-R", "-X", "stream", "-c", "fast", "--no-sync"),
+            *("-d", primary.conninfo.replace(f"dbname={DATABASE}", "dbname=postgres")),
+        )
+        self.resume()
 
     def resume(self) -> None:
         """Start on the data that is there, at the same port."""
@@ -171,6 +174,15 @@ class PostgresServer:
     @property
     def _data(self) -> Path:
         return self._folder / "data"
+
+    def _make_data(self, program: str, *arguments: str) -> None:
+        give_away((self._folder, *self._folder.iterdir()), self._user)
+        if self._user is not None:
+            self._programs = self._programs.in_reach(self._folder)
+        made = self._run(program, *arguments)
+        made.wait()
+        if made.returncode:
+            raise RuntimeError(self._told(f"{program} failed"))
 
     def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
@@ -253,6 +265,17 @@ def started(version: str = "18", **settings: str) -> PostgresServer:
     server = PostgresServer(programs_of(version), settings)
     try:
         server.start()
+    except BaseException:
+        server.remove()
+        raise
+    return server
+
+
+def following(primary: PostgresServer, version: str = "18", **settings: str) -> PostgresServer:
+    """A standby of its own for one test; the caller removes it."""
+    server = PostgresServer(programs_of(version), settings)
+    try:
+        server.follow(primary)
     except BaseException:
         server.remove()
         raise

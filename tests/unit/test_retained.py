@@ -9,7 +9,8 @@ import pytest
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.manifests import read_retained
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
-from tidegate.core.errors import TidegateError
+from tidegate.checkpoints.way_back import with_way_back
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
 from tidegate.core.records import CheckpointRecord, Decided, FinishedThrough, SinkProgress, encode
 from tidegate.storages.local.storage import LocalStorage
@@ -132,3 +133,35 @@ def test_a_manifest_says_where_everything_stands(tmp_path: Path, ledger: LocalSt
     [query] = record.queries
     assert (query.run, query.offsets, query.commits) == (4, b"offsets", b"commits")
     assert query.progress == {"out": SinkProgress(epoch=1, digest="5d" * 32)}
+
+
+@pytest.mark.parametrize(
+    ("has", "told"),
+    [
+        ((1, 4), "go back to retained checkpoint 5: tidegate run -s {folder}/checkpoints/5 --rewind APP"),
+        ((1, 3), "go back to retained checkpoint 4: "),
+        ((2, 0), "go back to retained checkpoint 6: "),
+        ((1, 2), "no retained checkpoint is old enough: go back to a savepoint"),
+        ((0, -1), "no retained checkpoint is old enough: "),
+    ],
+    ids=["the epoch before", "an older one", "of a later generation", "older than all", "nothing"],
+)
+def test_a_sink_that_lacks_epochs_is_told_with_the_newest_checkpoint_that_it_still_has(
+    tmp_path: Path, ledger: LocalStorage, has: tuple[int, int], told: str
+) -> None:
+    kept = checkpoints(tmp_path, retained=3)
+    for epoch in range(6):
+        finish(ledger, epoch)
+        kept.note("query")
+    kept.write()
+    generation, number = has
+    found = {"query": "query", "sink": "out", "generation": generation, "epoch": number}
+    error = TidegateError(Code.SINK_BEHIND, expected="epoch 5", found="less", where="here", details=found)
+    next_step = with_way_back(error, Folder.of(tmp_path)).next_step
+    assert next_step.startswith(told.format(folder=Folder.of(tmp_path)))
+    assert next_step.endswith(error.next_step)
+
+
+def test_another_error_is_told_as_it_is(tmp_path: Path) -> None:
+    error = TidegateError(Code.SINK_AHEAD, expected="nothing", found="epoch 5", where="here")
+    assert with_way_back(error, Folder.of(tmp_path)) is error

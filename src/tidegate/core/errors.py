@@ -336,9 +336,9 @@ class TidegateError(Exception):
     """An error with a stable code, the expected and the found state, the place, and the next step (default: the
     `next_step` of its code).
 
-    `details` holds the same for programs, as far as it is known: `sink`, `source`, `query`, `epoch`, `task`, `column`,
-    `topic`, `partition`, `offset`, `key`, `file`, and `row`, the row's values as a short text. `violations` holds the
-    single errors if there are several against a start.
+    `details` holds the same for programs, as far as it is known: `sink`, `source`, `query`, `generation`, `epoch`,
+    `task`, `column`, `topic`, `partition`, `offset`, `key`, `file`, and `row`, the row's values as a short text.
+    `violations` holds the single errors if there are several against a start.
     """
 
     def __init__(

@@ -316,7 +316,7 @@ def judge_position(
     if position is None:
         if mine is None or sink in query.expiring:
             return None
-        return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), "nothing")
+        return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), "nothing", at=(0, -1))
     if position.job_id != query.job_id:
         mine_is, its_is = f"job id {query.job_id}", f"job id {position.job_id}"
         return _sink_error(query, sink, Code.SINK_OF_ANOTHER_JOB, mine_is, its_is, position.job_id)
@@ -334,7 +334,7 @@ def judge_position(
     if mine is not None and at < _written_at(query, mine):
         older = mine.generation != 0 or position.generation != query.generation
         found = f"epoch {position.epoch}" + (f" of generation {position.generation}" if older else "")
-        return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), found)
+        return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), found, at=at)
     if mine is not None and at == _written_at(query, mine) and position.digest != mine.digest:
         return _sink_error(query, sink, Code.SECOND_TIMELINE, f"digest {mine.digest}", f"digest {position.digest}")
     return None
@@ -381,11 +381,15 @@ _FORGET = {
 """The next step for a user who has removed checkpoints by hand."""
 
 
-def _sink_error(query: Query, sink: str, code: Code, expected: str, found: str, other: str = "") -> TidegateError:
+def _sink_error(
+    query: Query, sink: str, code: Code, expected: str, found: str, other: str = "", at: tuple[int, int] | None = None
+) -> TidegateError:
+    where = {"query": query.uid, "sink": sink}
     return TidegateError(
         code,
         expected=expected,
         found=found,
         where=f"{query}, evidence in sink {sink}",
         next_step=_CHOICES + _FORGET.get(code, "").format(job=query.job, other=other),
+        details=where if at is None else {**where, "generation": at[0], "epoch": at[1]},
     )

@@ -51,6 +51,7 @@ from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.state_proof import StateFiles, open_state
 from tidegate.checkpoints.unbegun import clear_unbegun
 from tidegate.checkpoints.undecided_state import clear_undecided_state
+from tidegate.checkpoints.way_back import with_way_back
 from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch_time import note_overdue, times_by_epoch
 from tidegate.core.errors import TidegateError
@@ -135,7 +136,10 @@ class QueryRun:
             ensure_folder(self.plan.folder.local() / "spark")
         for folder in RECORD_FOLDERS:
             self._storage.remove_leftovers(folder)
-        self._run = self.runner.run(open_run(self.plan.query))
+        try:
+            self._run = self.runner.run(open_run(self.plan.query))
+        except TidegateError as error:
+            raise with_way_back(error, self.plan.folder.parent.parent.parent) from None
         self.runner.is_of_run(self._run.run)
         remove_older_generations(self.plan.folder.parent, self.plan.query, self.plan.sinks)
         drop_checksums(self.plan.folder / "spark")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from tidegate.checkpoints.job_layout import QUERIES, generation_folder
 from tidegate.checkpoints.succession import demand_standing
+from tidegate.checkpoints.way_back import with_way_back
 from tidegate.core.errors import TidegateError, raise_all
 from tidegate.core.ledger import read_finished_through
 from tidegate.core.records import JobRecord, Run
@@ -57,4 +58,4 @@ def _against(record: JobRecord, plan: JobPlan) -> Iterator[TidegateError]:
             if leaves_evidence(sink, plan.settings.checkpointing_mode):
                 error = judge_position(each.query, uid, sink.position(each.query.sink(uid)), finished, last)
                 if error is not None:
-                    yield error
+                    yield with_way_back(error, plan.folder)

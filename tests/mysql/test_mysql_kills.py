@@ -1,89 +1,52 @@
-"""A driver that writes to MySQL and SQLite at once is killed where it hurts; every row is compared."""
+"""Kills of a driver that writes to MariaDB, by both protocols."""
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections import Counter
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import pytest
 
-from tests.support.driver import Driver
+from tests.support.database_kills import DatabaseTarget, PreparedKills, StagedKills
 from tests.support.mariadb import PASSWORD, MariaDBServer, quoted
-from tests.support.today import sampled
-from tests.support.variables import variables
 
-PROGRAM = Path(__file__).with_name("job_program.py")
-FILES, KEYS = 4, 60
-
-KILLED_AT = sampled(
-    [
-        pytest.param("task.write@1", id="half written"),
-        pytest.param("task.prepared@1", id="in a task"),
-        pytest.param("prepared.after@1", id="prepared"),
-        pytest.param("decision.before@1", id="not decided"),
-        pytest.param("decision.after@1", id="decided"),
-        pytest.param("commit.before@2", id="not committed"),
-        pytest.param("commit.after@2", id="committed"),
-        pytest.param("done.before@2", id="not done"),
-        pytest.param("finished.before@2", id="not finished"),
-        pytest.param("gc.clean.before@2", id="not cleaned"),
-    ]
-)
-"""An epoch passes these failpoints, in this order."""
+pytestmark = pytest.mark.more
 
 
-@pytest.mark.more
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("point", KILLED_AT)
-def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(
-    tmp_path: Path, mariadb: MariaDBServer, point: str
-) -> None:
-    database = mariadb.database()
-    write_numbers(tmp_path)
-    with variables({"THE_PASSWORD": PASSWORD}):
-        hold = tmp_path / "hold"
-        with started(tmp_path, mariadb, database, failpoints=f"{point}=hold:{hold}") as driver:
-            driver.wait_for_hold(hold)
-            driver.kill_all()
-        with started(tmp_path, mariadb, database) as driver:
-            assert driver.wait() == 0, driver.tail()
-    each_row_is_there_once(tmp_path, mariadb, database)
-    assert stages_of(mariadb, database) == []
-    assert shown_passwords(tmp_path) == []
+class MariaDBTarget(DatabaseTarget):
+    kind: ClassVar[str] = "mysql"
+    prepared: ClassVar[str] = "xa"
+    password: ClassVar[str] = PASSWORD
+
+    def __init__(self, server: MariaDBServer) -> None:
+        self._server = server
+        self._database = server.database()
+
+    @property
+    def arguments(self) -> tuple[str, str]:
+        return str(self._server.port), self._database
+
+    def rows(self, columns: str, table: str) -> list[tuple[Any, ...]]:
+        return self._server.execute(f"SELECT {columns} FROM {quoted(self._database)}.{table}")
+
+    def make_unique_log(self) -> None:
+        self._server.execute(f"CREATE TABLE {quoted(self._database)}.log (number BIGINT PRIMARY KEY, mark TEXT)")
+
+    def left_over(self) -> list[str]:
+        tables = self._server.execute("SHOW TABLES", database=self._database)
+        stages = [str(name) for (name,) in tables if name.startswith("_tidegate_stage")]
+        return [*stages, *self._server.branches()]
 
 
-def started(
-    folder: Path, server: MariaDBServer, database: str, *, failpoints: str = "", protocol: str = "staged"
-) -> Driver:
-    return Driver(PROGRAM, str(folder), str(server.port), database, protocol, log=folder / "log", failpoints=failpoints)
+@pytest.fixture
+def target(mariadb: MariaDBServer) -> Iterator[DatabaseTarget]:
+    yield MariaDBTarget(mariadb)
+    mariadb.end_branches()
 
 
-def write_numbers(folder: Path) -> None:
-    (folder / "in").mkdir()
-    for file in range(FILES):
-        lines = [json.dumps({"number": number}) for number in range(file * KEYS, (file + 1) * KEYS)]
-        (folder / "in" / f"{file}.json").write_text("\n".join(lines) + "\n")
+class TestStaged(StagedKills):
+    pass
 
 
-def each_row_is_there_once(folder: Path, server: MariaDBServer, database: str) -> None:
-    with closing(sqlite3.connect(folder / "out.db")) as table:
-        wanted = table.execute("SELECT number, mark FROM rows").fetchall()
-    log = server.execute(f"SELECT number, mark FROM {quoted(database)}.log")
-    assert Counter(log) == Counter(wanted), "both sinks have the rows of one evaluation"
-    assert sorted(number for number, _ in log) == list(range(FILES * KEYS))
-    latest = server.execute(f"SELECT `key`, number, mark FROM {quoted(database)}.latest ORDER BY `key`")
-    newest = [(number % KEYS, number, mark) for number, mark in sorted(wanted)[-KEYS:]]
-    assert latest == [row for row in newest if row[1] % 7]
-
-
-def stages_of(server: MariaDBServer, database: str) -> list[str]:
-    found = server.execute("SHOW TABLES", database=database)
-    return [name for (name,) in found if name.startswith("_tidegate_stage")]
-
-
-def shown_passwords(folder: Path) -> list[Path]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return [path for path in files if PASSWORD.encode() in path.read_bytes()]
+class TestXa(PreparedKills):
+    pass

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.database_kills import PROGRAM
 from tests.support.driver import Driver
 from tests.support.postgres import PASSWORD, PostgresServer, following, started
 from tests.support.today import sampled
 from tests.support.variables import variables
 
-PROGRAM = Path(__file__).with_name("job_program.py")
 ROWS = 30
 PROTOCOLS = sampled([pytest.param("staged"), pytest.param("prepared")], every=6)
 _SECONDS = 30.0
@@ -69,7 +69,7 @@ def run(folder: Path, server: PostgresServer, protocol: str, *back_to: str) -> t
     """The exit code of the job, and what this run has told."""
     conninfo = server.conninfo.replace(f" password={PASSWORD}", "")
     log = folder / f"log-{time.monotonic_ns()}"
-    with Driver(PROGRAM, str(folder), conninfo, "public", protocol, *back_to, log=log) as driver:
+    with Driver(PROGRAM, "postgres", str(folder), conninfo, "public", protocol, *back_to, log=log) as driver:
         code = driver.wait()
     return code, log.read_text(errors="replace")
 

@@ -26,7 +26,9 @@ class OnMariaDB(SinkContract):
     @property
     def database(self) -> str:
         name = f"Numbers {hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}"
-        self.server.execute(f"CREATE DATABASE IF NOT EXISTS {quoted(name)}")
+        # MySQL lets CREATE DATABASE wait for each transaction that writes into the database, also if it is there.
+        if not self.server.execute("SHOW DATABASES LIKE %s", (name,)):
+            self.server.execute(f"CREATE DATABASE {quoted(name)}")
         return name
 
     def sink(self, **options: Any) -> MySQLSink:

@@ -15,10 +15,12 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.house.repository import ROOT
+from tests.support.archives import Archive, NotToBeHad, Reached
 
 _CACHE = ROOT / ".venv" / "cache" / "debian"
 _SECONDS = 300.0
@@ -30,10 +32,7 @@ class Packages:
 
     name: str
     packages: tuple[str, ...]
-
-
-class NotToBeHad(Exception):
-    """The machine has no apt, or no archive that it can reach."""
+    archive: Archive = Archive.MACHINE
 
 
 def unpacked(wanted: Packages) -> Path:
@@ -61,14 +60,31 @@ def environment_of(folder: Path) -> dict[str, str]:
 
 
 def _download(wanted: Packages, work: Path) -> None:
+    if wanted.archive is not Archive.MACHINE:
+        _download_from(wanted.archive, wanted.packages, work)
+        return
     try:
         _run(work, "apt-get", "download", *wanted.packages)
     except NotToBeHad:
-        lists = _CACHE / "lists"
-        (lists / "partial").mkdir(parents=True, exist_ok=True)
-        own = ("-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={work}/cache")
+        own = _own_lists(Archive.MACHINE, work)
         _run(work, "apt-get", *own, "update")
         _run(work, "apt-get", *own, "download", *wanted.packages)
+
+
+def _download_from(archive: Archive, packages: Sequence[str], work: Path) -> None:
+    sources = work / "sources.list"
+    sources.write_text(Reached(lambda place, name: unpacked(Packages(name, (name,), place))).sources_of(archive))
+    only = ("-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=-")
+    nothing_installed = ("-o", f"Dir::State::Status={os.devnull}")
+    own = (*_own_lists(archive, work), *only, *nothing_installed)
+    _run(work, "apt-get", *own, "update")
+    _run(work, "apt-get", *own, "download", *packages)
+
+
+def _own_lists(archive: Archive, work: Path) -> tuple[str, ...]:
+    lists = _CACHE / f"lists-{archive.name.lower()}"
+    (lists / "partial").mkdir(parents=True, exist_ok=True)
+    return "-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={work}/cache"
 
 
 def _unpack(work: Path) -> Path:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import pytest
 
@@ -58,10 +58,13 @@ _SYSTEM_TABLES = (
 class MariaDBServer:
     """A server in a folder of its own, with one user who may do everything."""
 
+    program: ClassVar[str] = "mariadbd"
+    settings: ClassVar[Mapping[str, str]] = _SETTINGS
+
     def __init__(self, programs: Path, settings: Mapping[str, str] | None = None) -> None:
         self.port = free_port(())
         self._programs = programs
-        self._settings = {**_SETTINGS, **(settings or {})}
+        self._settings = {**self.settings, **(settings or {})}
         self._folder = Path(tempfile.mkdtemp(prefix="tidegate-mariadb-", dir=_MEMORY))
         self._user = user_of_servers()
         self._process: subprocess.Popen[bytes] | None = None
@@ -80,8 +83,7 @@ class MariaDBServer:
 
     def start(self) -> None:
         """Make the data folder and the user, and start; return when the server takes connections."""
-        self._data.mkdir()
-        give_away((self._folder, self._data), self._user)
+        give_away((self._folder, self._make_data()), self._user)
         if self._user is not None and not is_within_reach(self._programs):
             shutil.copytree(self._programs / "usr", self._folder / "programs" / "usr")
             self._programs = self._folder / "programs"
@@ -144,6 +146,10 @@ class MariaDBServer:
     def _data(self) -> Path:
         return self._folder / "data"
 
+    def _make_data(self) -> Path:
+        self._data.mkdir()
+        return self._data
+
     def _make_system_tables(self) -> None:
         scripts = self._programs / "usr" / "share" / "mysql"
         with tempfile.TemporaryFile() as given:
@@ -160,7 +166,7 @@ class MariaDBServer:
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [
-                    str(self._programs / "usr" / "sbin" / "mariadbd"),
+                    str(self._programs / "usr" / "sbin" / self.program),
                     *("--no-defaults", f"--basedir={self._programs / 'usr'}", f"--datadir={self._data}"),
                     *(f"--lc-messages-dir={self._programs / 'usr' / 'share' / 'mysql'}", f"--tmpdir={self._folder}"),
                     *arguments,
@@ -198,14 +204,22 @@ def quoted(name: str) -> str:
 
 def started(**settings: str) -> MariaDBServer:
     """A server of its own for one test; the caller removes it."""
+    if os.environ.get("TIDEGATE_TEST_MYSQL") == "8.0":
+        from tests.support.mysql8 import MYSQL_8, MySQL8Server
+
+        return started_of(MySQL8Server, MYSQL_8, settings)
+    return started_of(MariaDBServer, MARIADB, settings)
+
+
+def started_of(kind: type[MariaDBServer], packages: Packages, settings: Mapping[str, str]) -> MariaDBServer:
     if Extra.MYSQL.missing:
         skip_or_fail("no client for MariaDB: pymysql is not installed")
     try:
-        programs = unpacked(MARIADB)
+        programs = unpacked(packages)
     except NotToBeHad as reason:
-        skip_or_fail(f"no MariaDB for tests: {reason}")
+        skip_or_fail(f"no {packages.name} for tests: {reason}")
         raise
-    server = MariaDBServer(programs, {name.replace("_", "-"): value for name, value in settings.items()})
+    server = kind(programs, {name.replace("_", "-"): value for name, value in settings.items()})
     try:
         server.start()
     except BaseException:

@@ -8,9 +8,10 @@ from tests.support.jvm import quick_jvms
 from tests.support.kafka_broker import broker
 from tests.support.machines import machines
 from tests.support.mariadb import mariadb
+from tests.support.mysql8 import mysql8
 from tests.support.other_s3 import moto, moto_server, versitygw, versitygw_server
 from tests.support.postgres import postgres, preparing
-from tests.support.redis import redis_cluster, redis_server
+from tests.support.redis import redis_cluster, redis_server, valkey
 from tests.support.s3 import s3, s3_server
 from tests.support.standalone import standalone
 from tests.support.yarn import yarn
@@ -25,6 +26,7 @@ __all__ = [
     "mariadb",
     "moto",
     "moto_server",
+    "mysql8",
     "postgres",
     "preparing",
     "redis_cluster",
@@ -32,6 +34,7 @@ __all__ = [
     "s3",
     "s3_server",
     "standalone",
+    "valkey",
     "versitygw",
     "versitygw_server",
     "yarn",

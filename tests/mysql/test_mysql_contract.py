@@ -62,3 +62,22 @@ class TestMySQLByXA(OnMariaDB):
 class TestMySQLAppend(OnMariaDB):
     def make_sink(self) -> MySQLSink:
         return self.sink(options=self.server.options(local_infile=True))
+
+
+@pytest.mark.more
+class TestMySQL8Upsert(TestMySQLUpsert):
+    @pytest.fixture(autouse=True)
+    def on_the_server(self, mysql8: MariaDBServer) -> None:
+        self.server = mysql8
+
+
+@pytest.mark.more
+class TestMySQL8ByXA(OnMariaDB):
+    @pytest.fixture(autouse=True)
+    def on_the_server(self, mysql8: MariaDBServer) -> Iterator[None]:
+        self.server = mysql8
+        yield
+        mysql8.end_branches()
+
+    def make_sink(self) -> MySQLSink:
+        return self.sink(protocol="xa")

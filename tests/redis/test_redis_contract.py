@@ -78,3 +78,10 @@ class TestClusterStrings(OnACluster):
 
     def read_target(self) -> list[Row]:
         return [{"word": None, **json.loads(row)} for _, row in self.rows()]
+
+
+@pytest.mark.more
+class TestValkeyHashes(TestRedisHashes):
+    @pytest.fixture(autouse=True)
+    def on_the_server(self, valkey: RedisServer) -> None:
+        self.server = valkey

@@ -15,7 +15,7 @@ import pytest
 
 from tests.redis.test_redis_keys import KEYED, Place, plan, prepared, row
 from tests.support.proxy import Proxy
-from tests.support.redis import PASSWORD, RedisServer, packages, running
+from tests.support.redis import PASSWORD, RedisServer, chosen, packages, running
 from tests.support.variables import variables
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
@@ -204,7 +204,7 @@ def test_a_start_warns_of_nothing_where_each_write_is_synced(place: Place, caplo
     place.sink().open(plan(KEYED))
     assert caplog.messages == []
     (finding,) = place.sink().probe("sink", plan(KEYED))
-    assert "answers, version 7.0" in finding.detail
+    assert {"redis": "version 7.0.", "valkey": "Valkey 8.0."}[chosen()] in finding.detail
 
 
 # --- logins, rights, secrets -----------------------------------------------------------------------------------

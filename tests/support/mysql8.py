@@ -5,11 +5,14 @@ The tests of `tests/mysql` run on MariaDB, and on MySQL where the environment ha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.support.archives import Archive
 from tests.support.debian import Packages
-from tests.support.mariadb import MariaDBServer
+from tests.support.mariadb import MariaDBServer, started_of
 
 MYSQL_8 = Packages(
     "mysql-8.0",
@@ -42,6 +45,16 @@ class MySQL8Server(MariaDBServer):
     def _make_data(self) -> Path:
         """The server makes its folder by itself."""
         return self._folder
+
+
+@pytest.fixture(scope="session")
+def mysql8() -> Iterator[MariaDBServer]:
+    """One server of MySQL 8.0 for this run of pytest. Shared: use databases of your own."""
+    server = started_of(MySQL8Server, MYSQL_8, {})
+    try:
+        yield server
+    finally:
+        server.remove()
 
 
 def _in_sql(format_id: int, gtrid_bytes: int, _: int, data: str) -> str:

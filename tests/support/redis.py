@@ -1,4 +1,4 @@
-"""Redis servers for tests, out of Debian's packages, on loopback, data in a temporary folder.
+"""Redis and Valkey servers for tests, out of Debian's packages, on loopback, data in a temporary folder.
 
     def test_something(redis_server: RedisServer) -> None:
         prefix = redis_server.prefix()  # of its own
@@ -10,6 +10,7 @@ it cannot be had, its tests are skipped with the reason; where the environment h
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import signal
@@ -23,13 +24,18 @@ from typing import Any
 
 import pytest
 
+from tests.support.archives import Archive
 from tests.support.debian import NotToBeHad, Packages, environment_of, unpacked
 from tests.support.s3 import skip_or_fail
 from tidegate.extras import Extra
 from tidegate.testing.kafka.ports import free_port
 
 PASSWORD = "n0t-shown-anywhere"
-REDIS = Packages("redis", ("redis-server", "redis-tools", "liblzf1", "libjemalloc2"))
+SERVERS = {
+    "redis": Packages("redis", ("redis-server", "redis-tools", "liblzf1", "libjemalloc2")),
+    "valkey": Packages("valkey", ("valkey-server", "valkey-tools", "liblzf1", "libjemalloc2"), Archive.BACKPORTS),
+}
+"""By the name of the server's program. The environment variable TIDEGATE_TEST_REDIS chooses; without it `redis`."""
 SLOTS = 16_384
 _START_SECONDS = 30.0
 _LOOK_SECONDS = 0.02
@@ -71,7 +77,7 @@ class RedisServer:
     def start(self) -> None:
         """Start on the data that is there, at the same port; return when the server answers."""
         options = [word for name, value in self._settings.items() for word in (f"--{name}", value)]
-        program = self._packages / "usr/bin/redis-server"
+        (program,) = (self._packages / "usr/bin").glob("*-server")
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(program), "--port", str(self.port), "--dir", str(self._folder), *options],
@@ -172,15 +178,20 @@ class RedisCluster:
         return "'cluster_state': 'ok'" in told and f"'cluster_known_nodes': '{len(self.servers)}'" in told
 
 
-def packages() -> Path:
-    """The folder of the programs; skips the test without them."""
+def packages(server: str = "") -> Path:
+    """The folder of the programs of `server`, or of the chosen one; skips the test without them."""
+    server = server or chosen()
     if Extra.REDIS.missing:
         skip_or_fail("no Redis for tests: redis-py is not installed")
     try:
-        return unpacked(REDIS)
+        return unpacked(SERVERS[server])
     except NotToBeHad as error:
-        skip_or_fail(f"no Redis for tests: {error}")
+        skip_or_fail(f"no {server} for tests: {error}")
         raise
+
+
+def chosen() -> str:
+    return os.environ.get("TIDEGATE_TEST_REDIS", "redis")
 
 
 @contextmanager
@@ -198,6 +209,14 @@ def running(server: RedisServer | RedisCluster) -> Iterator[None]:
 def redis_server() -> Iterator[RedisServer]:
     """The one server of this run of pytest. Shared: use prefixes of your own."""
     server = RedisServer(packages())
+    with running(server):
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[RedisServer]:
+    """One server of Valkey for this run of pytest. Shared: use prefixes of your own."""
+    server = RedisServer(packages("valkey"))
     with running(server):
         yield server
 

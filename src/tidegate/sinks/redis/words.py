@@ -28,6 +28,7 @@ _RIGHTS = (
 )
 _BY_TEXT = {
     "The user executing the script": _RIGHTS,
+    "ACL failure in script": _RIGHTS,  # the same, in Valkey's words
     "Cluster mode is not enabled": "leave buckets= out: this server is no cluster; then start again",
 }
 """Errors without a class or a code of their own."""

@@ -146,7 +146,7 @@ def test_a_row_that_deletes_needs_no_values_and_breaks_no_constraint(place: Plac
     assert place.rows("SELECT k, v FROM t") == [(3, "c")]
     with pytest.raises(RowRefused, match="NOT NULL"):
         prepared(sink, KEYED, [keyed(4)], epoch=2)
-    with pytest.raises(RowRefused, match="error 4025"):
+    with pytest.raises(RowRefused, match=r"error (4025|3819|3140)"):
         prepared(sink, KEYED, [keyed(4, "")], epoch=2)
 
 
@@ -238,7 +238,7 @@ def test_types_of_the_table_that_hold_the_values(place: Place, by_file: bool) ->
     for name, value, refusal in (
         ("s", "long", "at most 3 characters"),
         ("l", "日本", "error 1366"),
-        ("j", "{", "error 4025"),
+        ("j", "{", r"error (4025|3819|3140)"),
         ("b", b"12345", "at most 4 bytes"),
         ("ts", 0, "TIMESTAMP column"),
         ("ts", 2**31 * 1_000_000, "TIMESTAMP column"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,10 @@ class MySQL8Server(MariaDBServer):
 
     program = "mysqld"
     settings = {**MariaDBServer.settings, "mysqlx": "OFF", "secure-file-priv": "NULL"}  # noqa: RUF012
+
+    def options(self, **others: Any) -> dict[str, Any]:
+        """Without TLS, so that a proxy between them reads along."""
+        return super().options(ssl_disabled=True, **others)
 
     def branches(self) -> list[str]:
         found = self.execute("XA RECOVER CONVERT XID")

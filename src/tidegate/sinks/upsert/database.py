@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import ClassVar
 
 from tidegate.core.errors import TidegateError
-from tidegate.core.records import Answer, Attempt, Committable, Outcome, SinkIdentity
+from tidegate.core.records import Answer, Attempt, Committable, SinkIdentity
 from tidegate.sinks.base import SinkPlan, Transaction, TwoPhaseSink
 from tidegate.sinks.stamps import place_of_run
 from tidegate.sinks.upsert.fences import Fences, short_owner_of
@@ -83,7 +83,7 @@ class UpsertDatabase(ABC):
         return plan
 
     def violations(self, plan: SinkPlan) -> Sequence[TidegateError]:
-        """What the plain sink does not check."""
+        """What of this database the plain sink does not check."""
         return ()
 
     def is_of_a_lock(self, error: Exception) -> bool:
@@ -147,19 +147,3 @@ class UpsertDatabase(ABC):
             if not self.is_error(error):
                 raise
             _LOG.warning("sink %s: %s for now: %s", self.inner.uid, what, self.told(error))
-
-
-def lost_in(session: UpsertSession, committables: Sequence[Committable]) -> list[Answer]:
-    """An answer for each committable if at least one has lost its rows; otherwise an empty list."""
-    lost = {each.digest for each in Fences(session).unmarked(committables)}
-    if not lost:
-        return []
-    waiting = Answer(outcome=Outcome.RETRY, detail="not taken: other rows of this epoch are lost")
-    gone = Answer(outcome=Outcome.LOST, detail="the mark of its rows is gone: the database has lost its newest writes")
-    return [gone if each.digest in lost else waiting for each in committables]
-
-
-def finish_in(session: UpsertSession, committables: Sequence[Committable]) -> None:
-    """Take no more rows of this epoch. Its ledger row is written by the same transaction."""
-    attempt = committables[0].attempt
-    Fences(session).finish(attempt.sink, attempt.epoch)

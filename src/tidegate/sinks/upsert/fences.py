@@ -1,8 +1,8 @@
 """Which run of a sink may write, up to which epoch it has finished, and which attempts have written all of their rows.
 
 A row of `_tidegate_fences` is an owner: the sink of one job. `fence` is generation, run and token of the one run that
-may write, or `forgotten`; `done` is the epoch up to which no row is taken. A row of `_tidegate_marks` is an attempt of a
-task whose rows are all in the table, with its digest. It stays until the commit.
+may write, or `forgotten`; `done` is the epoch up to which no row is taken. A row of `_tidegate_marks` is an attempt of
+a task whose rows are all in the table, with its digest. It stays until the commit.
 
 Why a late run writes nothing. A task locks the row of its owner for sharing, compares the fence, and holds the lock to
 the commit of its rows. Raising a fence changes this row, so it waits for each such task; and a task that comes later

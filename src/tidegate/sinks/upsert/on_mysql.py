@@ -32,11 +32,12 @@ from tidegate.sinks.mysql.transaction import MySQLTransaction
 from tidegate.sinks.mysql.words import LOCK_TIMEOUT, code_of, told
 from tidegate.sinks.mysql.xa_check import cluster_of
 from tidegate.sinks.stamps import place_of_run
-from tidegate.sinks.upsert.database import TASK_LOCK_SECONDS, UpsertDatabase, finish_in, lost_in
+from tidegate.sinks.upsert.committer import UpsertCommitter
+from tidegate.sinks.upsert.database import TASK_LOCK_SECONDS, UpsertDatabase
 from tidegate.sinks.upsert.fences import Fences, short_owner_of
-from tidegate.sinks.upsert.merging import Merge
 from tidegate.sinks.upsert.session import RESERVED, UpsertSession
 from tidegate.sinks.upsert.stamps_table import GONE, OWNER, PLACE
+from tidegate.sinks.upsert.transaction import UpsertTransaction
 
 WRITERS = f"{RESERVED}writers"
 _DEADLOCK = 1213
@@ -137,7 +138,7 @@ class MySQLUpserts(UpsertDatabase):
         )
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return MySQLUpsertTransaction(self, attempt)
+        return StagedInMySQL(self, attempt)
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         return MySQLUpsertCommitter(self._sink).commit(committables)
@@ -160,7 +161,7 @@ class MySQLUpserts(UpsertDatabase):
             session.run(f"DELETE FROM {WRITERS} WHERE name = %s", (name,))
 
 
-class MySQLUpsertTransaction(MySQLTransaction):
+class StagedInMySQL(MySQLTransaction):
     """Stages the rows of one attempt, and takes them into the table at the pre-commit."""
 
     def __init__(self, database: MySQLUpserts, attempt: Attempt) -> None:
@@ -177,7 +178,7 @@ class MySQLUpsertTransaction(MySQLTransaction):
         return {}
 
     def _take(self, session: MySQLUpsertSession, digest: str) -> None:
-        merge = _MySQLMerge(self._database, session, self._attempt, self._stage)
+        merge = _TakenByMySQL(self._database, session, self._attempt, self._stage)
         for left in reversed(range(_TRIES)):
             try:
                 with session.transaction():
@@ -203,7 +204,7 @@ class MySQLUpsertTransaction(MySQLTransaction):
                 session.run("SELECT RELEASE_LOCK(%s)", (name,))
 
 
-class _MySQLMerge(Merge):
+class _TakenByMySQL(UpsertTransaction):
     """`stage`: the name of the table with the rows. It has no row twice: what is left out is deleted from it."""
 
     def __init__(self, database: MySQLUpserts, session: MySQLUpsertSession, attempt: Attempt, stage: str) -> None:
@@ -247,10 +248,10 @@ class MySQLUpsertCommitter(MySQLCommitter):
     """The rows are in the table already: a commit looks for their marks, and leaves the evidence."""
 
     def _take(self, connection: MySQLSession, in_task_order: Sequence[Committable]) -> None:
-        finish_in(MySQLUpsertSession(connection), in_task_order)
+        UpsertCommitter(MySQLUpsertSession(connection)).finish(in_task_order)
 
     def _lost(self, connection: MySQLSession, committables: Sequence[Committable]) -> list[Answer]:
-        return lost_in(MySQLUpsertSession(connection), committables)
+        return UpsertCommitter(MySQLUpsertSession(connection)).lost(committables)
 
 
 def _kill(session: UpsertSession, connection_id: int) -> None:

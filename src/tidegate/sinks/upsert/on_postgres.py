@@ -26,11 +26,12 @@ from tidegate.sinks.postgres.transaction import PostgresTransaction
 from tidegate.sinks.postgres.words import told
 from tidegate.sinks.sql_names import list_of, quoted
 from tidegate.sinks.stamps import place_of_run
-from tidegate.sinks.upsert.database import TASK_LOCK_SECONDS, UpsertDatabase, finish_in, lost_in
+from tidegate.sinks.upsert.committer import UpsertCommitter
+from tidegate.sinks.upsert.database import TASK_LOCK_SECONDS, UpsertDatabase
 from tidegate.sinks.upsert.fences import Fences, short_owner_of
-from tidegate.sinks.upsert.merging import Merge
 from tidegate.sinks.upsert.session import UpsertSession
 from tidegate.sinks.upsert.stamps_table import GONE, OWNER, PLACE
+from tidegate.sinks.upsert.transaction import UpsertTransaction
 
 
 class PostgresUpsertSession(UpsertSession):
@@ -118,7 +119,7 @@ class PostgresUpserts(UpsertDatabase):
         session.run(f"CREATE INDEX IF NOT EXISTS {stamps.index} ON {stamps.in_sql} ({PLACE}) WHERE {GONE} = 1")
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return PostgresUpsertTransaction(self, attempt)
+        return StagedInPostgres(self, attempt)
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         return PostgresUpsertCommitter(self._sink).commit(committables)
@@ -142,7 +143,7 @@ class PostgresUpserts(UpsertDatabase):
                 session.run("SELECT pg_catalog.pg_terminate_backend(%s)", (pid,))
 
 
-class PostgresUpsertTransaction(PostgresTransaction):
+class StagedInPostgres(PostgresTransaction):
     """Copies the rows of one attempt, and takes them into the table at the pre-commit."""
 
     def __init__(self, database: PostgresUpserts, attempt: Attempt) -> None:
@@ -154,13 +155,13 @@ class PostgresUpsertTransaction(PostgresTransaction):
         writer = _writer(short_owner_of(sink), place_of_run(sink.generation, self._attempt.run))
         session.run("SELECT pg_catalog.set_config('application_name', %s, true)", (writer,))
         session.run(f"SELECT pg_catalog.set_config('lock_timeout', '{TASK_LOCK_SECONDS}s', true)")
-        _PostgresMerge(self._database, session, self._attempt, self._stage).take(digest)
+        _TakenByPostgres(self._database, session, self._attempt, self._stage).take(digest)
         session.run(f"DROP TABLE {qualified(self._sink, self._stage)}")
         session.run("COMMIT")
         return {}
 
 
-class _PostgresMerge(Merge):
+class _TakenByPostgres(UpsertTransaction):
     """`stage`: the name of the table with the rows."""
 
     def __init__(self, database: PostgresUpserts, session: PostgresUpsertSession, attempt: Attempt, stage: str) -> None:
@@ -201,10 +202,10 @@ class PostgresUpsertCommitter(PostgresCommitter):
     """The rows are in the table already: a commit looks for their marks, and leaves the evidence."""
 
     def _take(self, connection: Session, in_task_order: Sequence[Committable]) -> None:
-        finish_in(PostgresUpsertSession(connection, self.sink.schema), in_task_order)
+        UpsertCommitter(PostgresUpsertSession(connection, self.sink.schema)).finish(in_task_order)
 
     def _lost(self, connection: Session, committables: Sequence[Committable]) -> list[Answer]:
-        return lost_in(PostgresUpsertSession(connection, self.sink.schema), committables)
+        return UpsertCommitter(PostgresUpsertSession(connection, self.sink.schema)).lost(committables)
 
 
 def _writer(owner: str, place: str) -> str:

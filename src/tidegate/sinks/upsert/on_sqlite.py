@@ -35,12 +35,13 @@ from tidegate.sinks.sqlite.transaction import SQLiteTransaction
 from tidegate.sinks.sqlite.words import remedy_of
 from tidegate.sinks.staging import Seal
 from tidegate.sinks.standing import Entry, Standing
-from tidegate.sinks.upsert.database import TASK_LOCK_SECONDS, UpsertDatabase, finish_in, lost_in
+from tidegate.sinks.upsert.committer import UpsertCommitter
+from tidegate.sinks.upsert.database import TASK_LOCK_SECONDS, UpsertDatabase
 from tidegate.sinks.upsert.fences import Fences
 from tidegate.sinks.upsert.marked_rules import MarkedRules
-from tidegate.sinks.upsert.merging import Merge
 from tidegate.sinks.upsert.session import UpsertSession
 from tidegate.sinks.upsert.stamps_table import GONE, OWNER, PLACE
+from tidegate.sinks.upsert.transaction import UpsertTransaction
 
 
 class SQLiteUpsertSession(UpsertSession):
@@ -126,13 +127,13 @@ class SQLiteUpserts(UpsertDatabase):
             )
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return SQLiteUpsertTransaction(self, attempt)
+        return StagedInSQLite(self, attempt)
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         return SQLiteUpsertCommitter(self._sink, self._sink.stage).commit(committables)
 
 
-class SQLiteUpsertTransaction(SQLiteTransaction):
+class StagedInSQLite(SQLiteTransaction):
     """Stages the rows of one attempt, and takes them into the table at the pre-commit."""
 
     def __init__(self, database: SQLiteUpserts, attempt: Attempt) -> None:
@@ -157,7 +158,7 @@ class SQLiteUpsertTransaction(SQLiteTransaction):
         with connected(database.inner.path) as target, attached(target, [self._file]) as (schema,):
             target.execute(f"PRAGMA busy_timeout = {TASK_LOCK_SECONDS * 1000}").close()
             session = SQLiteUpsertSession(target)
-            merge = _SQLiteMerge(database, session, self._attempt, schema)
+            merge = _TakenBySQLite(database, session, self._attempt, schema)
             with session.transaction():
                 merge.take(digest)
 
@@ -179,7 +180,7 @@ class SQLiteUpsertTransaction(SQLiteTransaction):
         )
 
 
-class _SQLiteMerge(Merge):
+class _TakenBySQLite(UpsertTransaction):
     """`schema`: of the attached stage. Keys are compared as the table does, by the columns of the stamps."""
 
     def __init__(self, database: SQLiteUpserts, session: SQLiteUpsertSession, attempt: Attempt, schema: str) -> None:
@@ -238,13 +239,13 @@ class SQLiteUpsertCommitter(SQLiteCommitter):
         with transaction(target):
             standing = standing_in(target, in_task_order)
             if standing is Standing.OPEN:
-                finish_in(SQLiteUpsertSession(target), in_task_order)
+                UpsertCommitter(SQLiteUpsertSession(target)).finish(in_task_order)
                 record(target, in_task_order[0].attempt.sink, Entry.of(in_task_order))
             return standing
 
     def _lost(self, committables: Sequence[Committable]) -> list[Answer]:
         with connected(self.sink.path) as target:
-            return lost_in(SQLiteUpsertSession(target), committables)
+            return UpsertCommitter(SQLiteUpsertSession(target)).lost(committables)
 
 
 def _key_columns(session: UpsertSession, table: str, key: Sequence[str]) -> list[str]:

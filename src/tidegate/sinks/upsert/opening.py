@@ -4,91 +4,71 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.upsert.database import UpsertDatabase
+from tidegate.sinks.upsert.declared import DeclaredUpsertSink
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """The options of an `UpsertSink`. `schema`: None if it is not given."""
-
-    uid: str
-    url: str | os.PathLike[str]
-    table: str
-    key: tuple[str, ...]
-    schema: str | None
-    deleted: str | None
-    invalid_text: str
-    options: Mapping[str, Any]
-    delivery: str | None
-
-    @property
-    def shared(self) -> dict[str, Any]:
-        """The options that the plain sinks of all databases have."""
-        return {"table": self.table, "key": self.key, "invalid_text": self.invalid_text, "delivery": self.delivery}
-
-
-def database_of(target: Target) -> UpsertDatabase:
+def database_of(declared: DeclaredUpsertSink) -> UpsertDatabase:
     """Raises OPTION_UNKNOWN for another URL, or for options that its database does not have; EXTRA_MISSING if the
     client of its server is not installed. Errors quote no URL: it may hold a password.
     """
-    url = os.fspath(target.url)
+    url = os.fspath(declared.url)
     scheme = url.partition("://")[0].lower() if "://" in url else ""
-    if not scheme and (isinstance(target.url, os.PathLike) or "=" not in url):
-        return _sqlite(target, url)
+    if not scheme and (isinstance(declared.url, os.PathLike) or "=" not in url):
+        return _sqlite(declared, url)
     opened = _BY_SCHEME.get(scheme)
     if opened is None:
         raise _unfit(
-            target,
+            declared,
             "postgresql://..., mysql://..., mariadb://..., or the path of a SQLite database",
             f"{scheme}://..." if scheme else "a text with '=' in it: a path with one must be a pathlib.Path",
         )
-    return opened(target, url)
+    return opened(declared, url)
 
 
-def _sqlite(target: Target, path: str) -> UpsertDatabase:
+def _sqlite(declared: DeclaredUpsertSink, path: str) -> UpsertDatabase:
     from tidegate.sinks.upsert.on_sqlite import SQLiteUpserts
 
-    if target.schema is not None or target.options:
-        raise _unfit(target, "no schema= and no options= for SQLite", f"options {sorted(target.options)}")
-    return SQLiteUpserts(SQLiteSink(target.uid, path, **target.shared), target.deleted)
+    if declared.schema is not None or declared.options:
+        raise _unfit(declared, "no schema= and no options= for SQLite", f"options {sorted(declared.options)}")
+    return SQLiteUpserts(SQLiteSink(declared.uid, path, **declared.shared), declared.deleted)
 
 
-def _postgres(target: Target, url: str) -> UpsertDatabase:
+def _postgres(declared: DeclaredUpsertSink, url: str) -> UpsertDatabase:
     from tidegate.sinks.postgres.sink import PostgresSink
     from tidegate.sinks.upsert.on_postgres import PostgresUpserts
 
     return PostgresUpserts(
         PostgresSink(
-            target.uid,
+            declared.uid,
             url,
-            schema="public" if target.schema is None else target.schema,
-            deleted=target.deleted,
-            options=target.options,
-            **target.shared,
+            schema="public" if declared.schema is None else declared.schema,
+            deleted=declared.deleted,
+            options=declared.options,
+            **declared.shared,
         )
     )
 
 
-def _mysql(target: Target, url: str) -> UpsertDatabase:
+def _mysql(declared: DeclaredUpsertSink, url: str) -> UpsertDatabase:
     from tidegate.sinks.mysql.sink import MySQLSink
     from tidegate.sinks.upsert.on_mysql import MySQLUpserts
 
-    if target.schema is not None:
-        raise _unfit(target, "no schema= for MySQL: the URL names the database", f"schema={target.schema!r}")
-    settings = {**_settings_of(target, url), **target.options}
+    if declared.schema is not None:
+        raise _unfit(declared, "no schema= for MySQL: the URL names the database", f"schema={declared.schema!r}")
+    settings = {**_settings_of(declared, url), **declared.options}
     host, database = str(settings.pop("host", "localhost")), str(settings.pop("database", ""))
     return MySQLUpserts(
-        MySQLSink(target.uid, host, database=database, deleted=target.deleted, options=settings, **target.shared)
+        MySQLSink(declared.uid, host, database=database, deleted=declared.deleted, options=settings, **declared.shared)
     )
 
 
-def _settings_of(target: Target, url: str) -> dict[str, str | int]:
+def _settings_of(declared: DeclaredUpsertSink, url: str) -> dict[str, str | int]:
     """The parts of `mysql://user:password@host:port/database`, percent-encoded where necessary."""
     try:
         parts: SplitResult = urlsplit(url)
@@ -102,21 +82,21 @@ def _settings_of(target: Target, url: str) -> dict[str, str | int]:
     except ValueError:
         parts, found = SplitResult("", "", "", "", ""), {}
     if not found or parts.query or parts.fragment:
-        raise _unfit(target, "mysql://user@host:port/database, and other settings in options={...}", "another form")
+        raise _unfit(declared, "mysql://user@host:port/database, and other settings in options={...}", "another form")
     return {name: unquote(value) if isinstance(value, str) else value for name, value in found.items() if value}
 
 
-def _unfit(target: Target, expected: str, found: str) -> TidegateError:
+def _unfit(declared: DeclaredUpsertSink, expected: str, found: str) -> TidegateError:
     return TidegateError(
         Code.OPTION_UNKNOWN,
         expected=expected,
         found=found,
-        where=f"sink {target.uid!r}",
+        where=f"sink {declared.uid!r}",
         next_step='for example UpsertSink("totals", "postgresql://db.example/shop", table="totals", key="customer")',
     )
 
 
-_BY_SCHEME: Final[Mapping[str, Callable[[Target, str], UpsertDatabase]]] = {
+_BY_SCHEME: Final[Mapping[str, Callable[[DeclaredUpsertSink, str], UpsertDatabase]]] = {
     "postgresql": _postgres,
     "postgres": _postgres,
     "mysql": _mysql,

@@ -10,15 +10,17 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.guarantees import Shows
 from tidegate.core.health import Finding
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.rows import RowRefused
+from tidegate.sinks.upsert.check import violations_of
+from tidegate.sinks.upsert.declared import DeclaredUpsertSink
 from tidegate.sinks.upsert.described import reopened, told_of
-from tidegate.sinks.upsert.opening import Target, database_of
+from tidegate.sinks.upsert.opening import database_of
 
 
 class UpsertSink(TwoPhaseSink):
@@ -64,7 +66,7 @@ class UpsertSink(TwoPhaseSink):
         super().__init__(uid, select=select, where=where, delivery=delivery)
         self.key = (key,) if isinstance(key, str) else tuple(key)
         self.database = database_of(
-            Target(
+            DeclaredUpsertSink(
                 uid=uid,
                 url=url,
                 table=table,
@@ -101,19 +103,7 @@ class UpsertSink(TwoPhaseSink):
     # --- before a query starts -----------------------------------------------------------------------------
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
-        found: list[TidegateError] = []
-        if not self.key:
-            found.append(
-                TidegateError(
-                    Code.KEY_COLUMN,
-                    expected="key=[...]: the columns that name a row",
-                    found="none",
-                    where=self.database.where,
-                    next_step="name the columns by which a later row replaces an earlier one",
-                )
-            )
-        plain = self.database.inner.check(self.database.plan_of(plan))
-        return [*found, *self.database.violations(plan), *plain]
+        return violations_of(self.database, plan)
 
     def open(self, plan: SinkPlan) -> None:
         self.database.inner.open(self.database.plan_of(plan))

@@ -1,4 +1,4 @@
-"""Takes the rows of one attempt into the table, inside of one transaction: fence, stamps, rows, mark.
+"""What the pre-commit of a task does in one transaction of the database: fence, stamps, rows, mark.
 
 First the stamps are written, each only over an earlier one of the same owner. The database keeps a stamp locked that it
 has looked at, until the transaction ends: so what holds for a stamp then holds for its row. Then the rows whose stamps
@@ -22,8 +22,11 @@ from tidegate.sinks.upsert.stamps_table import StampsTable
 _KEY_AT_MOST = 200
 
 
-class Merge(ABC):
-    """The statements of one database. `where`: sink and table, for errors."""
+class UpsertTransaction(ABC):
+    """Takes the staged rows of one attempt into the table. Each database has its statements.
+
+    `where`: sink and table, for errors.
+    """
 
     def __init__(self, stamps: StampsTable, attempt: Attempt, where: str) -> None:
         self._stamps = stamps

@@ -35,7 +35,7 @@ PLAIN = pa.schema(
         ("day", pa.date32()),
         ("at", pa.timestamp("us", "UTC")),
         ("local", pa.timestamp("us")),
-        ("hour", pa.time64("us")),
+        ("hour", pa.time64("ns")),
     ]
 )
 NESTED = pa.schema(

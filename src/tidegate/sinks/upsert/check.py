@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.refusals import without_key
 from tidegate.sinks.upsert.database import UpsertDatabase
 
 
 def violations_of(database: UpsertDatabase, plan: SinkPlan) -> list[TidegateError]:
     """Every violation, for rows of `plan.schema`."""
+    keyless = [] if database.key else [without_key(database.where)]
     plain = database.inner.check(database.plan_of(plan))
-    return [*_key(database), *database.violations(plan), *plain]
-
-
-def _key(database: UpsertDatabase) -> Iterator[TidegateError]:
-    if not database.key:
-        yield TidegateError(
-            Code.KEY_COLUMN,
-            expected="key=[...]: the columns that name a row",
-            found="none",
-            where=database.where,
-            next_step="name the columns by which a later row replaces an earlier one",
-        )
+    return [*keyless, *database.violations(plan), *plain]

@@ -174,7 +174,8 @@ class StagedInMySQL(MySQLTransaction):
         session.run(f"SET SESSION wait_timeout = {IDLE_SECONDS}, innodb_lock_wait_timeout = {TASK_LOCK_SECONDS}")
         with self._registered(session):
             self._take(session, digest)
-        session.run(f"DROP TABLE {quoted(self._stage)}")
+        with suppress(MySQLError):  # the rows are committed: the stage is dropped when the epoch is finished
+            session.run(f"DROP TABLE {quoted(self._stage)}")
         return {}
 
     def _take(self, session: MySQLUpsertSession, digest: str) -> None:
@@ -216,7 +217,7 @@ class _TakenByMySQL(UpsertTransaction):
     def _write_stamps(self) -> None:
         key, stamps = list_of(self._stamps.key), self._stamps.in_sql
         gone = "NULL" if self._sink.deleted is None else f"IF(staged.{quoted(DELETED)}, 1, NULL)"
-        stands = f"{stamps}.{OWNER} = VALUES({OWNER}) AND {stamps}.{PLACE} <= VALUES({PLACE})"
+        stands = f"{stamps}.{PLACE} <= VALUES({PLACE})"
         run_exactly(
             self._connection,
             f"INSERT INTO {stamps} ({key}, {OWNER}, {PLACE}, {GONE})"

@@ -146,6 +146,8 @@ class PostgresUpserts(UpsertDatabase):
 class StagedInPostgres(PostgresTransaction):
     """Copies the rows of one attempt, and takes them into the table at the pre-commit."""
 
+    kind: ClassVar[str] = "UNLOGGED TABLE"
+
     def __init__(self, database: PostgresUpserts, attempt: Attempt) -> None:
         super().__init__(database.inner, attempt)
         self._database = database
@@ -179,7 +181,7 @@ class _TakenByPostgres(UpsertTransaction):
             f" SELECT DISTINCT ON ({key}) {key}, '{self._owner}', {self._place_of_row()}, {gone}"
             f" FROM {self._stage} AS staged ORDER BY {key}, {ROW} DESC ON CONFLICT ({key}) DO UPDATE"
             f" SET {PLACE} = excluded.{PLACE}, {GONE} = excluded.{GONE}"
-            f" WHERE held.{OWNER} = excluded.{OWNER} AND held.{PLACE} <= excluded.{PLACE}"
+            f" WHERE held.{PLACE} <= excluded.{PLACE}"
         )
 
     def _staged(self) -> str:

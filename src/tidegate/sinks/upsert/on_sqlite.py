@@ -199,7 +199,7 @@ class _TakenBySQLite(UpsertTransaction):
             f" SELECT {self._staged_key()}, '{self._owner}', {self._place_of_row()}, {gone}"
             f" FROM {self._rows} AS rows WHERE true ORDER BY rows.rowid ON CONFLICT ({list_of(key)}) DO UPDATE"
             f" SET {PLACE} = excluded.{PLACE}, {GONE} = excluded.{GONE}"
-            f" WHERE held.{OWNER} = excluded.{OWNER} AND held.{PLACE} <= excluded.{PLACE}"
+            f" WHERE held.{PLACE} <= excluded.{PLACE}"
         )
 
     def _staged(self) -> str:

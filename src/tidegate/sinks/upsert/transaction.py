@@ -1,6 +1,6 @@
 """What the pre-commit of a task does in one transaction of the database: fence, stamps, rows, mark.
 
-First the stamps are written, each only over an earlier one of the same owner. The database keeps a stamp locked that it
+First the stamps are written, each only over an earlier one. The database keeps a stamp locked that it
 has looked at, until the transaction ends: so what holds for a stamp then holds for its row. Then the rows whose stamps
 stand are written, and the others are left out.
 """
@@ -53,7 +53,9 @@ class UpsertTransaction(ABC):
 
     @abstractmethod
     def _write_stamps(self) -> None:
-        """Write the stamp of each row, unless another owner's or a later one stands."""
+        """Write the stamp of each row, unless a later one stands. The owner of a stamp never changes: so one of another
+        owner is found afterwards, and all is rolled back.
+        """
 
     @abstractmethod
     def _staged(self) -> str:

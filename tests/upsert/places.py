@@ -17,6 +17,7 @@ from tests.support import mariadb as maria
 from tests.support import postgres as pg
 from tests.support.mariadb import MariaDBServer
 from tests.support.postgres import PostgresServer
+from tests.support.today import sampled
 from tidegate.core.records import Committable, SinkIdentity
 from tidegate.sinks.base import SinkPlan, Transaction, TwoPhaseSink
 from tidegate.sinks.upsert.sink import UpsertSink
@@ -117,8 +118,10 @@ class OnMySQL(Place):
         return schema == self.database
 
 
-ALL = ["sqlite", "postgres", "mysql"]
-SERVERS = ["postgres", "mysql"]
+WORDS = ("sqlite", "postgres", "mysql")
+SERVERS = sampled([pytest.param("postgres"), pytest.param("mysql")], every=2)
+ALL = [pytest.param("sqlite"), *SERVERS]
+"""The databases of a test: SQLite on each day, one of the servers on every second one, all with `-m more`."""
 
 
 def place_on(word: str, request: pytest.FixtureRequest, folder: Path) -> Place:

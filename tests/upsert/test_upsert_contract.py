@@ -12,6 +12,7 @@ from tests.support import mariadb as maria
 from tests.support import postgres as pg
 from tests.support.mariadb import MariaDBServer
 from tests.support.postgres import PostgresServer
+from tests.support.today import turn
 from tidegate.sinks.upsert.sink import UpsertSink
 from tidegate.testing.contract import Row
 from tidegate.testing.idempotent_contract import IdempotentContract
@@ -20,6 +21,8 @@ TABLE = "the numbers"
 
 
 class TestSQLiteUpserts(IdempotentContract):
+    kills_at_most = 4
+
     def make_sink(self) -> UpsertSink:
         self.folder.mkdir(parents=True, exist_ok=True)
         return UpsertSink("numbers", self.folder / "numbers.db", table=TABLE, key="id")
@@ -30,6 +33,7 @@ class TestSQLiteUpserts(IdempotentContract):
         return [{"id": number, "word": word} for number, word in rows]
 
 
+@turn(1, of=6)
 class TestPostgresUpserts(IdempotentContract):
     """Each folder stands for a schema of its own."""
 
@@ -54,6 +58,7 @@ class TestPostgresUpserts(IdempotentContract):
         return [{"id": number, "word": word} for number, word in rows]
 
 
+@turn(4, of=6)
 class TestMySQLUpserts(IdempotentContract):
     """Each folder stands for a database of its own."""
 

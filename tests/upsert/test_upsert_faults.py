@@ -16,6 +16,7 @@ from tests.support import postgres as pg
 from tests.support.mariadb import PASSWORD, MariaDBServer
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import Proxy
+from tests.support.today import turn
 from tests.support.variables import variables
 from tests.upsert.places import (
     ALL,
@@ -195,6 +196,7 @@ def test_an_answer_to_the_commit_that_is_lost_fails_the_attempt_and_the_next_one
 # --- rights and logins -----------------------------------------------------------------------------------------
 
 
+@turn(0, of=4)
 def test_a_user_of_postgres_without_the_rights_is_told_which(postgres: PostgresServer) -> None:
     place = OnPostgres(postgres, postgres.schema())
     sink = opened(place)
@@ -214,6 +216,7 @@ def test_a_user_of_postgres_without_the_rights_is_told_which(postgres: PostgresS
     assert place.rows() == {1: "y"}
 
 
+@turn(2, of=4)
 def test_a_user_of_mysql_without_the_rights_is_told_which(mariadb: MariaDBServer) -> None:
     place = OnMySQL(mariadb, mariadb.database())
     opened(place)

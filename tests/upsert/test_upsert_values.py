@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.mariadb import MariaDBServer
+from tests.support.today import turn
 from tests.upsert.places import ALL, OnMySQL, OnPostgres, OnSQLite, Place, place_on, plan
 from tests.upsert.places import prepared as upserted
 from tidegate.core.records import Outcome
@@ -152,6 +153,7 @@ def test_many_rows_of_several_batches_replace_many(place: Place) -> None:
     assert place.execute("SELECT count(*), min(v), max(v) FROM @the totals@") == [(2_000, "1", "1")]
 
 
+@turn(1, of=4)
 def test_mysql_takes_rows_by_load_data_too(mariadb: MariaDBServer) -> None:
     place = OnMySQL(mariadb, mariadb.database())
     schema = pa.schema([("k", pa.string()), ("v", pa.binary()), ("gone", pa.bool_())])

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.today import turn
 from tests.upsert.places import ALL, SERVERS, Place, batch_of, begun, opened, place_on, prepared, row
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Outcome
@@ -125,6 +126,17 @@ def test_an_outdated_driver_ends_no_task_of_its_successor(place: Place, monkeypa
     assert place.rows() == {1: "x"}
 
 
+@turn(3, of=4)
+@pytest.mark.parametrize("place", ["mysql"], indirect=True)
+def test_the_name_of_a_task_that_has_died_is_removed(place: Place) -> None:
+    sink = opened(place)
+    prepared(sink, [row(1, "x")])
+    owner = short_owner_of(IDENTITY)
+    place.execute(f"INSERT INTO @_tidegate_writers@ VALUES ('tidegate-dead', '{owner}', '0101')")
+    sink.clean(IDENTITY, 0)
+    assert place.execute("SELECT name FROM @_tidegate_writers@") == []
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 def test_a_process_that_stands_still_with_the_lock_of_sqlite_is_named_by_the_start(
@@ -164,8 +176,8 @@ def test_a_commit_that_was_paused_leaves_no_evidence_behind_a_later_epoch(place:
 
 def write_for_ever(pipe: Connection, sink: UpsertSink) -> None:
     """Writes the same keys in one task after the other until it is refused; then sends the code of the error."""
-    for turn in range(1_000_000):
-        transaction = sink.begin(attempt_of(run=1, epoch=5, task_attempt=turn))
+    for tried in range(1_000_000):
+        transaction = sink.begin(attempt_of(run=1, epoch=5, task_attempt=tried))
         try:
             transaction.write(batch_of([row(number, "paused") for number in range(200)]))
             transaction.pre_commit()
@@ -173,7 +185,7 @@ def write_for_ever(pipe: Connection, sink: UpsertSink) -> None:
             transaction.abort()
             pipe.send(error.code)
             return
-        if turn == 3:
+        if tried == 3:
             pipe.send("writing")
 
 

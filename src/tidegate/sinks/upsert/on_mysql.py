@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from pymysql.err import MySQLError
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import Answer, Attempt, Committable
+from tidegate.core.records import Answer, Attempt, Committable, SinkIdentity
 from tidegate.sinks.base import SinkPlan, Transaction
 from tidegate.sinks.mysql.committer import MySQLCommitter
 from tidegate.sinks.mysql.merge import take
@@ -43,6 +43,8 @@ WRITERS = f"{RESERVED}writers"
 _DEADLOCK = 1213
 _NO_SUCH_THREAD = 1094
 _TRIES = 10
+_BEHIND_ALL = "~"
+"""Behind all places, which are digits."""
 
 
 class MySQLUpsertSession(UpsertSession):
@@ -152,13 +154,18 @@ class MySQLUpserts(UpsertDatabase):
         return isinstance(error, MySQLError) and code_of(error) in (LOCK_TIMEOUT, _DEADLOCK)
 
     def end_writers(self, session: UpsertSession, owner: str, before: str) -> None:
-        writers = session.run(
-            f"SELECT name, IS_USED_LOCK(name) FROM {WRITERS} WHERE owner = %s AND place < %s", (owner, before)
-        )
-        for name, holder in writers:
+        for name, holder in _writers(session, owner, before):
             if holder is not None:
                 _kill(session, int(holder))
             session.run(f"DELETE FROM {WRITERS} WHERE name = %s", (name,))
+
+    def clean(self, identity: SinkIdentity, finished_through: int) -> None:
+        """Removes also the names of tasks that have died. A name is written by the holder of its lock."""
+        super().clean(identity, finished_through)
+        with self._or_later("names of dead tasks stay"), self.connected() as session:
+            for name, holder in _writers(session, short_owner_of(identity), _BEHIND_ALL):
+                if holder is None:
+                    session.run(f"DELETE FROM {WRITERS} WHERE name = %s", (name,))
 
 
 class StagedInMySQL(MySQLTransaction):
@@ -253,6 +260,12 @@ class MySQLUpsertCommitter(MySQLCommitter):
 
     def _lost(self, connection: MySQLSession, committables: Sequence[Committable]) -> list[Answer]:
         return UpsertCommitter(MySQLUpsertSession(connection)).lost(committables)
+
+
+def _writers(session: UpsertSession, owner: str, before: str) -> list[tuple[Any, ...]]:
+    """The names of tasks of runs before this place, and the connections that hold their locks."""
+    statement = f"SELECT name, IS_USED_LOCK(name) FROM {WRITERS} WHERE owner = %s AND place < %s"
+    return session.run(statement, (owner, before))
 
 
 def _kill(session: UpsertSession, connection_id: int) -> None:

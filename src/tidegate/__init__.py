@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.rows import RowRefused
     from tidegate.sinks.sqlite.sink import SQLiteSink
     from tidegate.sinks.two_phase_commit import TwoPhaseCommitSink
+    from tidegate.sinks.upsert.sink import UpsertSink
     from tidegate.sinks.write_ahead import WriteAheadSink
     from tidegate.spark.function_sink import FunctionSink
     from tidegate.spark.handle import JobHandle
@@ -68,6 +69,7 @@ __all__ = [
     "TidegateError",
     "TwoPhaseCommitSink",
     "TwoPhaseSink",
+    "UpsertSink",
     "WriteAheadSink",
     "happenings",
     "only_parsed",
@@ -107,6 +109,7 @@ _HOMES = {
     "TidegateError": "tidegate.core.errors",
     "TwoPhaseCommitSink": "tidegate.sinks.two_phase_commit",
     "TwoPhaseSink": "tidegate.sinks.base",
+    "UpsertSink": "tidegate.sinks.upsert.sink",
     "WriteAheadSink": "tidegate.sinks.write_ahead",
     "only_parsed": "tidegate.spark.parsing",
     "parsed_or_dead": "tidegate.spark.parsing",

@@ -25,8 +25,8 @@ class Extra(Enum):
     )
     HDFS = ("hdfs", {"hdfs-native": "hdfs_native"}, "a folder of checkpoints, savepoints or files on HDFS")
     S3 = ("s3", {"boto3": "boto3"}, "a folder of checkpoints, savepoints or files on S3")
-    POSTGRES = ("postgres", {"psycopg": "psycopg"}, "PostgresSink")
-    MYSQL = ("mysql", {"pymysql": "pymysql"}, "MySQLSink")
+    POSTGRES = ("postgres", {"psycopg": "psycopg"}, "PostgresSink, UpsertSink into PostgreSQL")
+    MYSQL = ("mysql", {"pymysql": "pymysql"}, "MySQLSink, UpsertSink into MySQL")
     REDIS = ("redis", {"redis": "redis"}, "RedisSink")
     DELTA = ("delta", {"deltalake": "deltalake"}, "DeltaSink")
 

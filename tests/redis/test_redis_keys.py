@@ -19,8 +19,8 @@ from tidegate.core.records import Committable, Outcome
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.redis.names import KeyNames
 from tidegate.sinks.redis.sink import RedisSink
-from tidegate.sinks.redis.stamps import numbers_of, place_of_epoch
 from tidegate.sinks.rows import RowRefused
+from tidegate.sinks.stamps import numbers_of, place_of_epoch
 from tidegate.testing.contract import IDENTITY, attempt_of
 
 Rows = Sequence[dict[str, Any]]

@@ -105,6 +105,10 @@ class PostgresServer:
         return f"host=127.0.0.1 port={self.port} dbname={DATABASE} user={USER} password={PASSWORD}"
 
     @property
+    def url(self) -> str:
+        return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{DATABASE}"
+
+    @property
     def log(self) -> Path:
         return self._folder / "log"
 

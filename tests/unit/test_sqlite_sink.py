@@ -55,7 +55,7 @@ def query(path: Path, statement: str) -> list[tuple]:
 
 
 def staged(sink: SQLiteSink, committable: Committable) -> Path:
-    return sink._stage.file(committable.attempt)
+    return sink.stage.file(committable.attempt)
 
 
 def table_of(**columns: list) -> pa.RecordBatch:
@@ -307,7 +307,7 @@ def test_a_stage_that_is_gone_after_the_commit_is_not_lost(tmp_path: Path) -> No
     sink = opened(tmp_path / "t.db")
     committable = prepared(sink, rows_from(0, 1))
     sink.commit([committable])
-    shutil.rmtree(sink._stage.root)
+    shutil.rmtree(sink.stage.root)
     assert outcomes(sink, committable) == [Outcome.ALREADY]
 
 
@@ -372,7 +372,7 @@ def test_a_full_disk_fails_the_task_and_leaves_nothing_of_it(tmp_path: Path) -> 
     with files_of_at_most(64 * 1024), pytest.raises(sqlite3.OperationalError):
         transaction.write(rows)
     transaction.abort()
-    assert [file for file in sink._stage.root.rglob("*") if file.is_file()] == []
+    assert [file for file in sink.stage.root.rglob("*") if file.is_file()] == []
 
 
 def test_a_full_disk_delays_the_commit_and_takes_nothing_half(tmp_path: Path) -> None:

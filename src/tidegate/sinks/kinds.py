@@ -24,6 +24,7 @@ _KINDS: Final = Kinds(
         "postgres": "tidegate.sinks.postgres.sink:PostgresSink",
         "redis": "tidegate.sinks.redis.sink:RedisSink",
         "sqlite": "tidegate.sinks.sqlite.sink:SQLiteSink",
+        "upsert": "tidegate.sinks.upsert.sink:UpsertSink",
     },
     Code.SINK_OUT_OF_REACH,
 )

@@ -64,6 +64,17 @@ def complete_without_key(where: str) -> TidegateError:
     )
 
 
+def without_key(where: str) -> TidegateError:
+    """A sink that only replaces rows by key has none."""
+    return TidegateError(
+        Code.KEY_COLUMN,
+        expected="key=[...]: the columns that name a row",
+        found="none",
+        where=where,
+        next_step="name the columns by which a later row replaces an earlier one",
+    )
+
+
 def key_not_in_rows(name: str, names: Sequence[str], where: str) -> TidegateError:
     return TidegateError(
         Code.KEY_COLUMN,

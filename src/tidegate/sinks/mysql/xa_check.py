@@ -34,9 +34,7 @@ def server_against_xa(sink: DeclaredMySQLSink, connection: MySQLSession, where: 
     """Every violation; none for a sink of the other protocol."""
     if sink.protocol is not MySQLProtocol.XA:
         return
-    found = variables(connection, "wsrep_on", "group_replication_group_name")
-    clustered = [f"{name}={value}" for name, value in found.items() if value and value.upper() not in ("OFF", "0")]
-    if clustered:
+    if clustered := cluster_of(connection):
         yield TidegateError(
             Code.SINK_UNUSABLE,
             expected="a server of its own, or with replicas, for protocol='xa'",
@@ -55,3 +53,9 @@ def server_against_xa(sink: DeclaredMySQLSink, connection: MySQLSession, where: 
             where=where,
             next_step=f"GRANT XA_RECOVER_ADMIN ON *.* TO the sink's user, {_OR_STAGED}",
         )
+
+
+def cluster_of(connection: MySQLSession) -> list[str]:
+    """The settings that show a server of Galera or of group replication, as `name=value`."""
+    found = variables(connection, "wsrep_on", "group_replication_group_name")
+    return [f"{name}={value}" for name, value in found.items() if value and value.upper() not in ("OFF", "0")]

@@ -26,10 +26,12 @@ from tidegate.sinks.stage_names import StageName, chosen_of, comment_of, pattern
 _LOG = logging.getLogger("tidegate")
 
 
-def create_stage(connection: Session, stage: str, shape: StageShape, attempt: Attempt) -> None:
-    """Create the stage of an attempt inside the open transaction. `stage`: its name in SQL."""
+def create_stage(connection: Session, stage: str, shape: StageShape, attempt: Attempt, kind: str = "TABLE") -> None:
+    """Create the stage of an attempt inside the open transaction. `stage`: its name in SQL. `kind`: UNLOGGED TABLE if
+    the same transaction drops it again.
+    """
     # Read once and dropped: a vacuum would only hold it up.
-    run(connection, f"CREATE TABLE {stage} ({shape.declared()}) WITH (autovacuum_enabled = false)")
+    run(connection, f"CREATE {kind} {stage} ({shape.declared()}) WITH (autovacuum_enabled = false)")
     comment = sql.Literal(comment_of(attempt)).as_string(connection)
     run(connection, f"COMMENT ON TABLE {stage} IS {comment}")
 

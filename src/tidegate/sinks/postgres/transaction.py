@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -20,6 +21,9 @@ from tidegate.sinks.stage_names import StageName
 class PostgresTransaction(CopyingTransaction):
     """Writes one attempt's stage."""
 
+    kind: ClassVar[str] = "TABLE"
+    """Of the stage, in SQL."""
+
     def __init__(self, sink: DeclaredPostgresSink, attempt: Attempt) -> None:
         super().__init__(sink, attempt)
         self._stage = str(StageName.new(attempt))
@@ -28,7 +32,7 @@ class PostgresTransaction(CopyingTransaction):
 
     def _into(self, connection: Session, shape: StageShape) -> bytes:
         stage = qualified(self._sink, self._stage)
-        create_stage(connection, stage, shape, self._attempt)
+        create_stage(connection, stage, shape, self._attempt, self.kind)
         # The table is of the same transaction, so FREEZE is allowed: no later reader has to mark its rows.
         return shape.copy_into(stage, ", FREEZE true")
 

@@ -17,7 +17,7 @@ from tidegate.sinks.redis.declared import DeclaredRedisSink, RowFormat
 from tidegate.sinks.redis.names import OWN
 from tidegate.sinks.redis.server import RedisSession, unusable
 from tidegate.sinks.redis.words import ERRORS
-from tidegate.sinks.refusals import mark_without_key
+from tidegate.sinks.refusals import mark_without_key, without_key
 from tidegate.sinks.value_table import Target, violations
 
 OLDEST = (7, 0)
@@ -81,12 +81,7 @@ class _RedisCheck:
                 "leave expire= out, so that rows stay; or give seconds or a timedelta",
             )
         if not sink.key:
-            yield self._violation(
-                Code.KEY_COLUMN,
-                "key=[...]: the columns that name a row",
-                "none",
-                "name the columns by which a later row replaces an earlier one",
-            )
+            yield without_key(self._where)
         yield from keys_not_in_rows(sink.key, self._plan.schema, self._where)
         yield from self._mark()
 

@@ -13,8 +13,8 @@ from tidegate.core.records import Answer, Committable, Evidence, Outcome
 from tidegate.sinks.base import answer_all
 from tidegate.sinks.redis.declared import DeclaredRedisSink
 from tidegate.sinks.redis.evidence import RedisLedger
-from tidegate.sinks.redis.stamps import place_of_attempt
 from tidegate.sinks.redis.words import ERRORS, told
+from tidegate.sinks.stamps import place_of_attempt
 from tidegate.sinks.standing import PROVES, Entry
 
 

@@ -19,11 +19,9 @@ from tidegate.core.records import Committable, Position, SinkIdentity
 from tidegate.sinks.redis.names import KeyNames
 from tidegate.sinks.redis.scripts import BEGIN_RUN, CLEAN, COMMIT, FORGET
 from tidegate.sinks.redis.server import Call, RedisSession
-from tidegate.sinks.redis.stamps import fence_of, names_of, numbers_of, owner_of, place_of_epoch
+from tidegate.sinks.stamps import fence_in_words, fence_of, names_of, numbers_of, owner_of, place_of_epoch
 from tidegate.sinks.standing import Entry, Standing, standing_of_one
 
-FORGOTTEN = "forgotten"
-"""In the place of a fence, after `tidegate forget`."""
 _EVIDENCE = "evidence "
 _WEAKEST_FIRST = (Standing.OTHER, Standing.LATER, Standing.OPEN, Standing.SAME)
 
@@ -106,15 +104,6 @@ class RedisLedger:
     def _ledgers(self) -> Iterator[Mapping[str, str]]:
         for bucket in self._names.all_buckets():
             yield self._session.hash(self._names.ledger(bucket))
-
-
-def fence_in_words(fence: str) -> str:
-    """A fence for an error."""
-    if fence == FORGOTTEN:
-        return "that this job was forgotten (`tidegate forget`)"
-    place, _, run_token = fence.partition(" ")
-    generation, run = numbers_of(place)
-    return f"the fence of run {run} ({run_token}) of generation {generation}"
 
 
 def _standing(ledger: Mapping[str, str], committable: Committable) -> Standing:

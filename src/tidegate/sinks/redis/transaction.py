@@ -14,25 +14,17 @@ from itertools import islice
 
 import pyarrow as pa
 
-from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, committable_digest
 from tidegate.sinks.arrow import batch_of, columns_of
 from tidegate.sinks.base import Transaction
+from tidegate.sinks.late_writes import LateWrites
 from tidegate.sinks.redis.declared import DeclaredRedisSink, RowFormat
-from tidegate.sinks.redis.evidence import FORGOTTEN, fence_in_words
 from tidegate.sinks.redis.scripts import PREPARE, WRITE_HASHES, WRITE_STRINGS, Refusal, Script
 from tidegate.sinks.redis.server import Call, RedisSession, unusable
-from tidegate.sinks.redis.stamps import (
-    fence_of,
-    numbers_of,
-    owner_of,
-    place_of_attempt,
-    place_of_epoch,
-    place_of_row,
-)
 from tidegate.sinks.redis.values import as_fields, as_json, deletes, keys_of
 from tidegate.sinks.redis.words import ERRORS
 from tidegate.sinks.rows import RowRefused
+from tidegate.sinks.stamps import fence_of, owner_of, place_of_attempt, place_of_epoch, place_of_row
 
 _ROWS_AT_ONCE = 100
 """Rows of one script: meanwhile the server answers no other client."""
@@ -52,11 +44,11 @@ class RedisTransaction(Transaction):
         self._checksum = hashlib.sha256()
         self._buckets = set[int]()
         self._rows = 0
-        self._fence = fence_of(attempt.sink.generation, attempt.run, attempt.run_token)
+        fence = fence_of(attempt.sink.generation, attempt.run, attempt.run_token)
         expire = sink.expire_seconds
         self._of_attempt: tuple[str, ...] = (
             owner_of(attempt.sink),
-            self._fence,
+            fence,
             place_of_epoch(attempt.sink.generation, attempt.epoch),
             place_of_attempt(attempt),
             "" if expire is None else str(max(1, round(expire * 1000))),
@@ -137,24 +129,15 @@ class RedisTransaction(Transaction):
         first, *details = answer
         if first == b"taken":
             return
+        late = LateWrites(self._attempt, f"sink {self._sink.uid!r}: {self._sink.server}, prefix {self._prefix!r}")
         match Refusal(first):
             case Refusal.FENCED:
-                raise self._fenced(details[0].decode())
+                raise late.fenced(details[0].decode())
             case Refusal.FINISHED:
-                _, epoch = numbers_of(details[0].decode())
-                raise self._error(
-                    Code.EPOCH_FINISHED,
-                    f"rows of an epoch behind {epoch}, which the target has as finished",
-                    f"epoch {self._attempt.epoch}: this attempt of a task has outlived it",
-                )
+                raise late.finished(details[0].decode())
             case Refusal.OWNED:
                 key, owner = (_shown(each) for each in details)
-                raise self._error(
-                    Code.SINK_OF_ANOTHER_JOB,
-                    f"a key of job id {self._attempt.sink.job_id}, of a forgotten job, or of none",
-                    f"{key}, which {owner} has written (job id/query/sink)",
-                    "give this sink another prefix=; or, if that job is not needed any more: tidegate forget JOB",
-                )
+                raise late.owned(key, owner, "give this sink another prefix=")
             case Refusal.KIND:
                 key, kind = (_shown(each) for each in details)
                 raise RowRefused(
@@ -165,24 +148,12 @@ class RedisTransaction(Transaction):
                 )
 
     @property
+    def _prefix(self) -> str:
+        return self._sink.names.prefix
+
+    @property
     def _wanted(self) -> str:
         return "hash" if self._sink.format is RowFormat.HASH else "string"
-
-    def _fenced(self, standing: str) -> TidegateError:
-        if standing == FORGOTTEN or standing.partition(" ")[0] >= self._fence.partition(" ")[0]:
-            return self._error(
-                Code.RUN_SUPERSEDED, f"the fence of run {self._attempt.run} in the target", fence_in_words(standing)
-            )
-        return self._error(
-            Code.EPOCH_FAILED,
-            f"the fence of run {self._attempt.run}, which it has raised before its first epoch",
-            fence_in_words(standing) if standing else "none: the server has lost it, or its keys were removed",
-            "start again: a start compares what the target has kept, and raises the fence",
-        )
-
-    def _error(self, code: Code, expected: str, found: str, next_step: str | None = None) -> TidegateError:
-        where = f"sink {self._sink.uid!r}: {self._sink.server}, prefix {self._sink.names.prefix!r}"
-        return TidegateError(code, expected=expected, found=found, where=where, next_step=next_step)
 
 
 class _Bucketful:

@@ -75,7 +75,7 @@ class SQLiteCommitter:
             # First read the stage, then the ledger. This order reveals a commit and clean-up of another process in
             # between.
             lost = self._lost(committables)
-            standing = _standing(target, committables)
+            standing = standing_in(target, committables)
             if standing is Standing.OPEN and lost:
                 return lost
             if standing is Standing.OPEN:
@@ -87,7 +87,7 @@ class SQLiteCommitter:
     def _take(self, target: sqlite3.Connection, in_task_order: Sequence[Committable]) -> Standing:
         """Take the staged rows into the table. Returns the state of the epoch after the write lock was taken."""
         with attached(target, self._stages(in_task_order)) as schemas, transaction(target):
-            standing = _standing(target, in_task_order)
+            standing = standing_in(target, in_task_order)
             if standing is Standing.OPEN:
                 self._insert(target, schemas, in_task_order[0].attempt)
                 record(target, in_task_order[0].attempt.sink, Entry.of(in_task_order))
@@ -135,6 +135,7 @@ class SQLiteCommitter:
         return answer_all(committables, Outcome.UNKNOWN, f"{self.sink.path}: {told}")
 
 
-def _standing(target: sqlite3.Connection, committables: Sequence[Committable]) -> Standing:
+def standing_in(target: sqlite3.Connection, committables: Sequence[Committable]) -> Standing:
+    """What the ledger proves about all transactions of an epoch."""
     wanted, identity = Entry.of(committables), committables[0].attempt.sink
     return standing_of_epoch(wanted, entry_of(target, identity, wanted.epoch), newest_of(target, identity))

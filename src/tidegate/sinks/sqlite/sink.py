@@ -96,7 +96,7 @@ class SQLiteSink(TwoPhaseSink):
         self.on_conflict = option_of(OnConflict, "on_conflict", on_conflict, uid)
         self.conflicts_into: str | None = None
         """The table of the same database that takes rows with a conflict: that of the query's dead letters."""
-        self._stage = StagedFiles(self.path.with_name(f"{self.path.name}.tidegate"), ".stage")
+        self.stage = StagedFiles(self.path.with_name(f"{self.path.name}.tidegate"), ".stage")
 
     # --- opened without the program --------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class SQLiteSink(TwoPhaseSink):
         return violations_of(self, plan)
 
     def open(self, plan: SinkPlan) -> None:
-        ensure_folder(self._stage.root)
+        ensure_folder(self.stage.root)
         columns = [f"{quoted(field.name)} {affinity_of(field.type)}" for field in fields_of(plan.schema)]
         if self.key:
             columns.append(f"PRIMARY KEY ({list_of(self.key)})")
@@ -165,7 +165,7 @@ class SQLiteSink(TwoPhaseSink):
         return self.rules.refused(batch)
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return SQLiteTransaction(self._stage, attempt, self.rules)
+        return SQLiteTransaction(self.stage, attempt, self.rules)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 
@@ -180,15 +180,15 @@ class SQLiteSink(TwoPhaseSink):
 
     @property
     def _committer(self) -> SQLiteCommitter:
-        return SQLiteCommitter(self, self._stage)
+        return SQLiteCommitter(self, self.stage)
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
-        self._stage.clean(identity, finished_through)
+        self.stage.clean(identity, finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
-        return self._stage.discard(identity, from_epoch)
+        return self.stage.discard(identity, from_epoch)
 
     def forget(self, identity: SinkIdentity) -> None:
         if self.path.exists():

@@ -5,8 +5,10 @@ owner in order: generation, epoch, run, task, task attempt, row. A run is behind
 again replaces what its earlier run has written. The attempt is behind the task: the rows of a retried task replace
 those of the attempt that failed, and the last row wins in the order of tasks and rows.
 
-Places are compared as texts, in Lua on the server: each number (0 or more) is written behind the count of its digits.
-All characters are digits, so every collation of the server's locale orders them alike.
+Places are compared as texts, by the server: each number (0 or more) is written behind the count of its digits. All
+characters are digits, so every collation of the server's locale orders them alike.
+
+A *fence* says which run of an owner may write. A run raises it in the target before its first epoch.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from tidegate.core.records import Attempt, SinkIdentity
+
+FORGOTTEN = "forgotten"
+"""In the place of a fence, after `tidegate forget`."""
 
 
 def owner_of(identity: SinkIdentity) -> str:
@@ -30,11 +35,36 @@ def place_of_epoch(generation: int, epoch: int) -> str:
     return _ordered(generation, epoch)
 
 
+def place_of_run(generation: int, run: int) -> str:
+    """Puts the runs of all generations in order."""
+    return _ordered(generation, run)
+
+
 def fence_of(generation: int, run: int, run_token: str) -> str:
     """The fence of a run: its place, and a token that tells it from a run of the same number in a copied checkpoint. An
     older generation is fenced whatever its runs are.
     """
-    return f"{_ordered(generation, run)} {run_token}"
+    return f"{place_of_run(generation, run)} {run_token}"
+
+
+def is_before(standing: str, mine: str) -> bool:
+    """True if the fence `mine` may follow the one that stands: an earlier run's, the same one, or none (empty)."""
+    if standing in ("", mine):
+        return True
+    return standing != FORGOTTEN and _place_of(standing) < _place_of(mine)
+
+
+def is_lost(standing: str, mine: str) -> bool:
+    """True if a target that had the fence `mine` has an earlier one, or none: it was put back, or emptied."""
+    return standing != FORGOTTEN and _place_of(standing) < _place_of(mine)
+
+
+def fence_in_words(fence: str) -> str:
+    """A fence for an error."""
+    if fence == FORGOTTEN:
+        return "that this job was forgotten (`tidegate forget`)"
+    generation, run = numbers_of(_place_of(fence))
+    return f"the fence of run {run} ({fence.partition(' ')[2]}) of generation {generation}"
 
 
 def place_of_attempt(attempt: Attempt) -> str:
@@ -58,6 +88,10 @@ def numbers_of(place: str) -> list[int]:
 
 def _ordered(*numbers: int) -> str:
     return "".join(f"{len(str(number)):02}{number}" for number in numbers)
+
+
+def _place_of(fence: str) -> str:
+    return fence.partition(" ")[0]
 
 
 def _quoted(name: str) -> str:

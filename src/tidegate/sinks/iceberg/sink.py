@@ -28,7 +28,7 @@ from tidegate.sinks.iceberg.check import location_violations, violations_of, wit
 from tidegate.sinks.iceberg.columns import TableColumns, TableShape
 from tidegate.sinks.iceberg.committer import IcebergCommitter, files_at, forget, ledger_of
 from tidegate.sinks.iceberg.described import IcebergTarget, probed, properties_of, target_of
-from tidegate.sinks.iceberg.place import CataloguedTable, reached
+from tidegate.sinks.iceberg.place import CataloguedTable, reached, unusable
 from tidegate.sinks.iceberg.table import made_ready
 from tidegate.sinks.iceberg.transaction import IcebergTransaction
 from tidegate.sinks.row_values import InvalidText, option_of
@@ -141,7 +141,10 @@ class IcebergSink(TwoPhaseSink):
         return self.shape.refused(batch)
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return IcebergTransaction(self, attempt)
+        columns = self._columns()
+        if columns is None:
+            raise unusable("there is no table any more", self.place, self.uid)
+        return IcebergTransaction(columns, self.shape, attempt)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 
@@ -179,9 +182,14 @@ class IcebergSink(TwoPhaseSink):
             forget(self.place, identity)
 
     def _files(self) -> DataFiles | None:
-        """The files of the table that was opened, else of the one that the catalog has now; None if it has none."""
-        if self.shape.columns is None:
-            with reached(self.place, self.uid):
-                table = self.place.read()
-            return None if table is None else files_at(table.location())
-        return files_at(self.shape.columns.location)
+        """The files of the table; None if there is none."""
+        columns = self._columns()
+        return None if columns is None else files_at(columns.location)
+
+    def _columns(self) -> TableColumns | None:
+        """Of the table that was opened, else of the one that the catalog has now; None if it has none."""
+        if self.shape.columns is not None:
+            return self.shape.columns
+        with reached(self.place, self.uid):
+            table = self.place.read()
+        return None if table is None else TableColumns.of(table)

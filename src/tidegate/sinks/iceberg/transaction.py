@@ -15,8 +15,7 @@ from tidegate.sinks.files.parquet import ParquetRows
 from tidegate.sinks.files.parts import parts_of
 from tidegate.sinks.files.transaction import FileTransaction
 from tidegate.sinks.iceberg import facts
-from tidegate.sinks.iceberg.columns import TableColumns
-from tidegate.sinks.iceberg.declared import DeclaredIcebergSink
+from tidegate.sinks.iceberg.columns import TableColumns, TableShape
 from tidegate.sinks.iceberg.place import folder_at
 
 if TYPE_CHECKING:
@@ -30,19 +29,15 @@ class IcebergTransaction(Transaction):
     as the table's metadata writes them. `facts`: a line for each file.
     """
 
-    def __init__(self, sink: DeclaredIcebergSink, attempt: Attempt) -> None:
-        if sink.shape.columns is None:
-            raise RuntimeError(f"sink {sink.uid!r}: begin before open")
-        self._table: TableColumns = sink.shape.columns
+    def __init__(self, table: TableColumns, shape: TableShape, attempt: Attempt) -> None:
+        self._table = table
         self._values: dict[str, list[str | None]] = {}
         self._rows: list[_RowsWithFooter] = []
         self._names: list[str] = []
-        shape = dataclasses.replace(
-            sink.shape,
-            values=self._values,
-            format=dataclasses.replace(sink.shape.format, writer=self._writer),
+        mine = dataclasses.replace(
+            shape, columns=table, values=self._values, format=dataclasses.replace(shape.format, writer=self._writer)
         )
-        self._files = FileTransaction(data_files_of(folder_at(self._table.location)).stage, attempt, shape)
+        self._files = FileTransaction(data_files_of(folder_at(self._table.location)).stage, attempt, mine)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._files.write(batch)

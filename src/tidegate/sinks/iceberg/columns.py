@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +25,7 @@ from pyiceberg.typedef import Record
 from tidegate.sinks.arrow import columns_of, fields_of
 from tidegate.sinks.files.shape import FileShape
 from tidegate.sinks.iceberg.partitions import transform_of
-from tidegate.sinks.row_values import refused_nulls, refused_texts, with_valid_texts
+from tidegate.sinks.row_values import refused_nulls, refused_texts, rows_where, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
 from tidegate.storages.target_files import NameLimits
 
@@ -35,6 +36,7 @@ DATA = "data"
 """The folder of the data files, below the table's location."""
 
 _METRICS = "write.metadata.metrics."
+_DAY_US = 24 * 60 * 60 * 1_000_000
 _LEVEL_AT_MOST = 120
 """A longer name of a partition's folder is cut, and told apart by a digest."""
 
@@ -99,7 +101,8 @@ class TableShape(FileShape):
     def refused(self, batch: pa.RecordBatch, limits: NameLimits | None = None) -> list[RowRefused]:
         found = [] if self.invalid_text is None else list(refused_texts(batch, self.invalid_text))
         needed = () if self.columns is None else [name for name in self.columns.needed if name in batch.schema.names]
-        return one_for_each_row([*found, *refused_nulls(batch, needed, "required column")])
+        moments = () if self.columns is None else _moments_out_of_range(self.columns, batch)
+        return one_for_each_row([*found, *refused_nulls(batch, needed, "required column"), *moments])
 
     def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the types and the ids of the table's columns."""
@@ -175,6 +178,33 @@ def _levels(table: TableColumns, record: Record) -> Iterator[str]:
         text = quote(transform_of(each).to_human_string(kind, value), safe="")
         level = f"{name}={text}"
         yield level if len(level) <= _LEVEL_AT_MOST else f"{level[:50]}~{sha256(text.encode()).hexdigest()[:32]}"
+
+
+def _moments_out_of_range(table: TableColumns, batch: pa.RecordBatch) -> Iterator[RowRefused]:
+    """Rows whose partition the library cannot name: it makes Python's dates of days and microseconds."""
+    for name in {table.schema.find_field(each.source_id).name for each in table.spec.fields} & {*batch.schema.names}:
+        column = columns_of(batch)[batch.schema.names.index(name)]
+        limits = _limits_of(column.type)
+        if limits is None:
+            continue
+        number = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
+        outside = _compute.or_(_compute.less(number, limits[0]), _compute.greater(number, limits[1]))
+        for row in rows_where(outside):
+            yield RowRefused(
+                row=row,
+                column=name,
+                expected=f"a moment of the years 1 to 9999 in partition column {name!r}",
+                found="another one",
+                next_step="leave such rows out with where=, or partition by another column",
+            )
+
+
+def _limits_of(kind: pa.DataType) -> tuple[int, int] | None:
+    """The first and the last number of these years, in the unit of the type: days or microseconds."""
+    days = [(each - date(1970, 1, 1)).days for each in (date.min, date.max)]
+    if pa.types.is_date32(kind):
+        return days[0], days[1]
+    return (days[0] * _DAY_US, (days[1] + 1) * _DAY_US - 1) if pa.types.is_timestamp(kind) else None
 
 
 def _joined(keys: list[Any]) -> Any:

@@ -40,9 +40,10 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def of(cls, footer: pq.FileMetaData, schema: Schema, metrics: Mapping[str, str]) -> FileFacts:
         """The facts of a Parquet file. `schema`: its columns. `metrics`: the table's properties for statistics."""
-        found = data_file_statistics_from_parquet_metadata(
-            footer, compute_statistics_plan(schema, dict(metrics)), parquet_path_to_id_mapping(schema)
-        ).to_serialized_dict()
+        try:
+            found = _statistics(footer, schema, metrics)
+        except (OverflowError, ValueError):  # a moment that Python does not have: then without bounds
+            found = _statistics(footer, schema, _WITHOUT_BOUNDS)
         return cls(
             rows=found["record_count"],
             sizes=found["column_sizes"],
@@ -76,6 +77,16 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
         cast("Any", file).spec_id = spec_id
         return file
+
+
+def _statistics(footer: pq.FileMetaData, schema: Schema, metrics: Mapping[str, str]) -> Any:
+    plan = compute_statistics_plan(schema, dict(metrics))
+    return data_file_statistics_from_parquet_metadata(
+        footer, plan, parquet_path_to_id_mapping(schema)
+    ).to_serialized_dict()
+
+
+_WITHOUT_BOUNDS = {"write.metadata.metrics.default": "counts"}
 
 
 def written(facts: Sequence[FileFacts]) -> str:

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
     ("crash", "jobs", "mysql", "postgres", "redis", "unit", "upsert"),
-    ("clusters", "delta", "formats", "kafka", "outside", "simulation", "surprises"),
+    ("clusters", "delta", "formats", "iceberg", "kafka", "outside", "simulation", "surprises"),
     ("house", "integration/test_[a-l]*.py", "storages"),
     ("contract", "integration/test_[m-z]*.py"),
 )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.base import TwoPhaseSink
     from tidegate.sinks.delta.sink import DeltaSink
     from tidegate.sinks.files.sink import FileSink
+    from tidegate.sinks.iceberg.sink import IcebergSink
     from tidegate.sinks.kafka.sink import KafkaSink
     from tidegate.sinks.mysql.sink import MySQLSink
     from tidegate.sinks.postgres.sink import PostgresSink
@@ -47,6 +48,7 @@ __all__ = [
     "FileSink",
     "FileSource",
     "FunctionSink",
+    "IcebergSink",
     "Job",
     "JobEvent",
     "JobHandle",
@@ -87,6 +89,7 @@ _HOMES = {
     "FileSink": "tidegate.sinks.files.sink",
     "FileSource": "tidegate.spark.sources.files",
     "FunctionSink": "tidegate.spark.function_sink",
+    "IcebergSink": "tidegate.sinks.iceberg.sink",
     "Job": "tidegate.spark.job",
     "JobEvent": "tidegate.spark.listeners",
     "JobHandle": "tidegate.spark.handle",

@@ -29,6 +29,7 @@ class Extra(Enum):
     MYSQL = ("mysql", {"pymysql": "pymysql"}, "MySQLSink, UpsertSink into MySQL")
     REDIS = ("redis", {"redis": "redis"}, "RedisSink")
     DELTA = ("delta", {"deltalake": "deltalake"}, "DeltaSink")
+    ICEBERG = ("iceberg", {"pyiceberg": "pyiceberg"}, "IcebergSink")
 
     @property
     def command(self) -> str:

@@ -12,7 +12,7 @@ from contextlib import closing, redirect_stdout
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import numpy as np
@@ -22,11 +22,13 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from tests.contract.values import Unwritable, column_of, expected, fields_of, neutral, same
+from tests.support.iceberg import properties_in
 from tests.support.kafka_rows import RowsOfKafka
 from tidegate.core.records import Committable, JournalRef, Outcome
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.delta.sink import DeltaSink
 from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.iceberg.sink import IcebergSink
 from tidegate.sinks.kafka.declared import layout_of
 from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.printing import PrintSink
@@ -262,6 +264,24 @@ def _table(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds
     return {name: neutral(kind, table.column(name).combine_chunks().cast(kind)) for name, kind in kinds.items()}
 
 
+def _iceberg(folder: Path, replace: bool) -> IcebergSink:
+    """Tables of one catalog: to make one for each takes longer than all else."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    properties, texts = properties_in(folder.parent), _invalid_text(replace)
+    name = f"lake.{folder.name}"
+    return IcebergSink("out", name, catalog="tests", catalog_properties=properties, invalid_text=texts)
+
+
+def _frame(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) -> Found:
+    """By the readers of Parquet: the library reads a null map as an empty one."""
+    committed_rows(sink, batch)
+    table = cast("IcebergSink", sink).place.read()
+    assert table is not None
+    files = [task.file.file_path for task in table.scan().plan_files()]
+    rows = pa.concat_tables([pq.read_table(path.removeprefix("file://")) for path in files]).sort_by("id")
+    return {name: neutral(kind, rows.column(name).combine_chunks().cast(kind)) for name, kind in kinds.items()}
+
+
 def _csv(sink: TwoPhaseSink, batch: pa.RecordBatch, folder: Path, kinds: Kinds) -> Found:
     committed_rows(sink, batch)
     (file,) = (folder / "out").glob("*.csv")
@@ -366,6 +386,7 @@ SINKS: Mapping[str, ValueSink] = {
     ),
     "Parquet": ValueSink(Target.PARQUET, _files(), _parquet),
     "Delta": ValueSink(Target.DELTA, _delta, _table),
+    "Iceberg": ValueSink(Target.ICEBERG, _iceberg, _frame),
     "CSV": ValueSink(Target.CSV, _files(format="csv", header=True), _csv),
     "text": ValueSink(Target.TEXT, _files(format="text"), _text, _in_text, columns_at_most=1),
     "Kafka raw": ValueSink(Target.BYTES, _kafka(format="raw", value="v"), _messages, columns_at_most=1),

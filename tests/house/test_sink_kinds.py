@@ -24,7 +24,7 @@ PARTS = {
 
 
 def test_the_kinds_are_those_that_are_shipped() -> None:
-    assert KINDS == ["delta", "files", "kafka", "mysql", "postgres", "redis", "sqlite", "upsert"]
+    assert KINDS == ["delta", "files", "iceberg", "kafka", "mysql", "postgres", "redis", "sqlite", "upsert"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

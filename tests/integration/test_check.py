@@ -52,6 +52,7 @@ def test_a_machine_where_all_is_well(tmp_path: Path) -> None:
         "extra mysql",
         "extra redis",
         "extra delta",
+        "extra iceberg",
         "settings",
         "storage",
         "locks",

@@ -18,6 +18,7 @@ _KINDS: Final = Kinds(
         "channel": "tidegate.channels.sink:ChannelSink",
         "delta": "tidegate.sinks.delta.sink:DeltaSink",
         "files": "tidegate.sinks.files.sink:FileSink",
+        "iceberg": "tidegate.sinks.iceberg.sink:IcebergSink",
         "kafka": "tidegate.sinks.kafka.sink:KafkaSink",
         "kafka-channel": "tidegate.channels.kafka:KafkaChannelSink",
         "mysql": "tidegate.sinks.mysql.sink:MySQLSink",

@@ -58,6 +58,7 @@ class Target(Enum):
     PARQUET = "Parquet"
     DELTA = "Delta"
     DELTA_NESTED = "in a nested column of Delta"
+    ICEBERG = "Iceberg"
     CSV = "CSV"
     TEXT = "text file"
     BYTES = "Kafka key, raw value"
@@ -141,6 +142,7 @@ _COLUMNS: Mapping[Target, tuple[Cell, ...]] = {
     Target.PARQUET: (*(_SAME,) * 10, _TO_STRING, _SAME, _SAME, _SAME),
     Target.DELTA: (*(_SAME,) * 10, _TO_STRING, _SAME, _SAME, _SAME),
     Target.DELTA_NESTED: (*(_SAME,) * 9, _ZONED, _TO_STRING, _SAME, _SAME, _SAME),
+    Target.ICEBERG: (_SAME, "int, long", *(_SAME,) * 8, _TO_STRING, _SAME, _SAME, _SAME),
     Target.CSV: (*_TEXTS, "in quotes", _BASE64, _DAY, _UTC, _LOCAL, _TIME, _TO_JSON, _TO_JSON, _TO_JSON),
     Target.TEXT: (*(_TO_STRING,) * 5, "a line", _BASE64, *(_TO_STRING,) * 4, _TO_JSON, _TO_JSON, _TO_JSON),
     Target.BYTES: (*_TEXTS, "UTF-8", "itself", _DAY, _UTC, _LOCAL, _TIME, _TO_JSON, _TO_JSON, _TO_JSON),

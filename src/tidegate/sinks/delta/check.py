@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -10,14 +10,15 @@ from deltalake import DeltaTable
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.delta.declared import DeclaredDeltaSink, SchemaChange
+from tidegate.sinks.delta.declared import DeclaredDeltaSink
 from tidegate.sinks.delta.features import expiring, rules_against
 from tidegate.sinks.delta.place import SCHEMES, TABLE_ERRORS, unusable
 from tidegate.sinks.delta.table import columns_of
 from tidegate.sinks.delta.types import delta_schema, fields_by_name, flaws_of
 from tidegate.sinks.files.check import row_violations
-from tidegate.sinks.refusals import complete_without_key, not_on_a_cluster, would_change_values
-from tidegate.sinks.staging import unwritable
+from tidegate.sinks.refusals import complete_without_key, would_change_values
+from tidegate.sinks.schema_change import lacking_violations
+from tidegate.sinks.table_refusals import folder_violations, other_partitions
 from tidegate.sinks.value_table import Target, names_in, violations
 
 _UNFIT = frozenset(" ,;{}()\n\t=")
@@ -33,40 +34,9 @@ def violations_of(sink: DeclaredDeltaSink, plan: SinkPlan) -> list[TidegateError
     return [*_rows(sink, plan, where), *place_violations(sink, plan, where), *_table(sink, plan.schema, where)]
 
 
-def only_appended(uid: str, key: object) -> TidegateError:
-    """The refusal of `key=`: this release replaces no row of a Delta table."""
-    return _violation(
-        Code.OPTION_UNKNOWN,
-        "a Delta sink without key=: it appends rows, and replaces none",
-        f"key={key!r}",
-        "append every change, and take the newest row of each key in a view or by MERGE; or give these rows to "
-        "PostgresSink or SQLiteSink, which replace by key",
-        f"sink {uid!r}",
-    )
-
-
 def place_violations(sink: DeclaredDeltaSink, plan: SinkPlan, where: str) -> Iterator[TidegateError]:
     """Violations of the place of the table. The rows of `plan` and the table are not checked."""
-    folder = sink.place.folder
-    if folder.scheme not in SCHEMES:
-        yield _violation(
-            Code.SINK_UNUSABLE,
-            "a table on a local disk or on S3",
-            f"one on `{folder.scheme.value}:`",
-            "give a path, or s3://bucket/path",
-            where,
-        )
-    elif folder.is_local:
-        if not plan.local_master:
-            yield not_on_a_cluster(where)
-        if reason := unwritable(folder.local()):
-            yield _violation(
-                Code.SINK_UNUSABLE,
-                "a folder that this user can write, for the table",
-                reason,
-                f"correct the rights of {folder} for this user, or give the sink another path",
-                where,
-            )
+    yield from folder_violations(sink.place.folder, SCHEMES, plan, "another path", where)
 
 
 def _rows(sink: DeclaredDeltaSink, plan: SinkPlan, where: str) -> Iterator[TidegateError]:
@@ -100,17 +70,11 @@ def _table(sink: DeclaredDeltaSink, schema: pa.Schema, where: str) -> list[Tideg
 def _columns(sink: DeclaredDeltaSink, table: DeltaTable, schema: pa.Schema, where: str) -> Iterator[TidegateError]:
     partitions, wanted = table.metadata().partition_columns, sink.shape.partition_by
     if list(wanted) != partitions:
-        yield _violation(
-            Code.SCHEMA_MISMATCH,
-            f"a table that is partitioned by {list(wanted)}",
-            f"one that is partitioned by {partitions}",
-            f"give partition_by={partitions}, or another path",
-            where,
-        )
+        yield other_partitions(wanted, partitions, "another path", where)
     columns = columns_of(table)
     known = [field for field in fields_of(schema) if not list(violations(pa.schema([field]), Target.DELTA, ""))]
     rows = fields_by_name(delta_schema(pa.schema(known)))
-    yield from _missing(sink, rows, columns, where)
+    yield from lacking_violations(sorted(rows.keys() - columns.keys()), columns, sink.schema, where)
     if any(rows[name]["type"] == _NTZ for name in rows.keys() - columns.keys()) and not _has_ntz(table):
         yield _violation(
             Code.SCHEMA_MISMATCH,
@@ -135,29 +99,6 @@ def _columns(sink: DeclaredDeltaSink, table: DeltaTable, schema: pa.Schema, wher
 
 def _has_ntz(table: DeltaTable) -> bool:
     return "timestampNtz" in (table.protocol().writer_features or ())
-
-
-def _missing(
-    sink: DeclaredDeltaSink, rows: Mapping[str, object], columns: Mapping[str, object], where: str
-) -> Iterator[TidegateError]:
-    missing = sorted(rows.keys() - columns.keys())
-    by_case = {name.lower(): name for name in columns}
-    for name in (name for name in missing if name.lower() in by_case):
-        yield _violation(
-            Code.SCHEMA_MISMATCH,
-            f"column {by_case[name.lower()]!r} in the case that the table has",
-            f"{name!r}",
-            _RENAME,
-            where,
-        )
-    if missing and sink.schema is SchemaChange.SAME:
-        yield _violation(
-            Code.SCHEMA_MISMATCH,
-            "a table that has each column of the rows",
-            f"it lacks {missing}",
-            'give the sink schema="evolve", which adds them, or choose columns in select=[...]',
-            where,
-        )
 
 
 def _violation(code: Code, expected: str, found: str, next_step: str, where: str) -> TidegateError:

@@ -27,7 +27,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import parsed
 from tidegate.core.records import Answer, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
 from tidegate.sinks.base import answer_all
-from tidegate.sinks.delta.data_files import final_path
+from tidegate.sinks.data_files import final_path
 from tidegate.sinks.delta.declared import DeclaredDeltaSink
 from tidegate.sinks.delta.ledger import TableEvidence, TableLedger, encoded
 from tidegate.sinks.delta.log_syncs import sync_log

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol
 
 import pyarrow as pa
 
-from tidegate.sinks.delta.data_files import DataFiles
+from tidegate.sinks.data_files import DataFiles
 from tidegate.sinks.delta.place import TablePlace
 from tidegate.sinks.files.shape import FileShape
 from tidegate.sinks.row_values import refused_nulls
 from tidegate.sinks.rows import RowRefused, one_for_each_row
+from tidegate.sinks.schema_change import SchemaChange
 
 CHECKPOINT_INTERVAL = 100
 """Where a table does not say it: the library's own default."""
-
-
-class SchemaChange(Enum):
-    """What a start does if the rows have columns that the table lacks: the option `schema=`."""
-
-    SAME = "same"
-    EVOLVE = "evolve"
 
 
 @dataclass(frozen=True, slots=True)

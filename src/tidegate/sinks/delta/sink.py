@@ -23,10 +23,10 @@ from tidegate.core.records import (
     SinkIdentity,
 )
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
-from tidegate.sinks.delta.check import only_appended, violations_of
+from tidegate.sinks.data_files import data_files_of
+from tidegate.sinks.delta.check import violations_of
 from tidegate.sinks.delta.committer import DeltaCommitter, forget
-from tidegate.sinks.delta.data_files import data_files_of
-from tidegate.sinks.delta.declared import SchemaChange, TableRules
+from tidegate.sinks.delta.declared import TableRules
 from tidegate.sinks.delta.described import DeltaTarget, probed, target_of
 from tidegate.sinks.delta.ledger import TableLedger
 from tidegate.sinks.delta.log_syncs import sync_log
@@ -40,6 +40,8 @@ from tidegate.sinks.files.shape import FileShape
 from tidegate.sinks.promises import Promise
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused, one_for_each_row
+from tidegate.sinks.schema_change import SchemaChange
+from tidegate.sinks.table_refusals import only_appended
 from tidegate.sinks.value_table import Target
 
 _LOG = logging.getLogger("tidegate")

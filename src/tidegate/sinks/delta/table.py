@@ -10,11 +10,11 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import parsed
 from tidegate.sinks.delta.declared import CHECKPOINT_INTERVAL, DeclaredDeltaSink, TableRules
 from tidegate.sinks.delta.place import NO_HOOKS, alone
 from tidegate.sinks.delta.types import delta_schema, fields_by_name
+from tidegate.sinks.table_refusals import always_overtaken
 
 _TRIES = 20
 
@@ -32,13 +32,7 @@ def made_ready(sink: DeclaredDeltaSink, schema: pa.Schema) -> DeltaTable:
                 return table
         except CommitFailedError:  # another one was faster: look again
             continue
-    raise TidegateError(
-        Code.SINK_UNUSABLE,
-        expected="a table that takes the columns of the rows",
-        found=f"{_TRIES} commits of other writers came first",
-        where=f"sink {sink.uid!r}: {sink.place.folder}",
-        next_step="start again",
-    )
+    raise always_overtaken(_TRIES, f"sink {sink.uid!r}: {sink.place.folder}")
 
 
 def rules_of(table: DeltaTable) -> TableRules:

@@ -14,8 +14,11 @@ _ROW_GROUP_BYTES = 64 * 1024 * 1024
 class ParquetRows:
     """Gathers batches into row groups. Without this, each of Spark's batches of 10,000 rows becomes one."""
 
-    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        self._writer = pq.ParquetWriter(file, schema, compression="zstd", coerce_timestamps="us")
+    def __init__(self, file: IO[bytes], schema: pa.Schema, *, short_decimals: bool = False) -> None:
+        """`short_decimals`: decimals of up to 18 digits are written as integers, which not every reader knows."""
+        self._writer = pq.ParquetWriter(
+            file, schema, compression="zstd", coerce_timestamps="us", store_decimal_as_integer=short_decimals
+        )
         self._gathered: list[pa.RecordBatch] = []
         self._rows = 0
         self.held_bytes = 0

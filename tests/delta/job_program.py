@@ -1,4 +1,4 @@
-"""Numbered rows with a random mark into two Delta tables and one of SQLite, in the same epochs.
+"""Numbered rows with a random mark into Delta tables and tables of SQLite, in the same epochs: appended, and by key.
 
 The mark is drawn by Python each time a row is computed: rows of two evaluations of one epoch never agree.
 """
@@ -29,6 +29,7 @@ def main(folder: Path, tables: str) -> None:
     source = FileSource(str(folder / "in"), format="json", schema="number long", maxFilesPerTrigger=1)
     rows = job.source("numbers", source).repartition(3, "number").withColumn("mark", mark)
     parted = ["number", "mark", (F.col("number") % 3).alias("part")]
+    newest = [(F.col("number") % 50).alias("word"), "number", "mark", (F.col("number") % 4).alias("part")]
     job.query(
         "copy",
         rows,
@@ -36,6 +37,8 @@ def main(folder: Path, tables: str) -> None:
             DeltaSink("log", f"{tables}/log"),
             DeltaSink("parted", f"{tables}/parted", partition_by="part", select=parted),
             SQLiteSink("table", folder / "out.db", table="rows"),
+            DeltaSink("newest", f"{tables}/newest", key="word", partition_by="part", compact_at=3, select=newest),
+            SQLiteSink("newest-table", folder / "out.db", table="newest", key="word", select=newest),
         ],
     )
     job.run(until="caught-up")

@@ -40,7 +40,14 @@ class TestDeltaInPartitions(OnATable):
 
 
 @pytest.mark.more
-class TestDeltaOnS3(OnATable):
+class TestDeltaByKey(OnATable):
+    """The suite writes each number once."""
+
+    def make_sink(self) -> DeltaSink:
+        return DeltaSink("numbers", str(self.place), key="id", partition_by="word", compact_at=3)
+
+
+class OnS3(OnATable):
     @pytest.fixture(autouse=True)
     def on_the_server(self, s3: S3Server) -> None:
         self.root = s3.folder()
@@ -49,5 +56,14 @@ class TestDeltaOnS3(OnATable):
     def place(self) -> Folder:
         return self.root / hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]
 
+
+@pytest.mark.more
+class TestDeltaOnS3(OnS3):
     def make_sink(self) -> DeltaSink:
         return DeltaSink("numbers", str(self.place))
+
+
+@pytest.mark.more
+class TestDeltaByKeyOnS3(OnS3):
+    def make_sink(self) -> DeltaSink:
+        return DeltaSink("numbers", str(self.place), key="id", compact_at=3)

@@ -8,7 +8,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from tests.support.delta import (
+    Paused,
     committed,
     ids_from,
     ids_of,
@@ -30,7 +31,7 @@ from tests.support.delta import (
     staged,
 )
 from tests.support.fs_recorder import Event, FsRecorder
-from tidegate.core.records import Answer, Committable, Evidence, Outcome, Position, epoch_digest
+from tidegate.core.records import Committable, Evidence, Outcome, Position, epoch_digest
 from tidegate.disk.durable import SyncFailed
 from tidegate.sinks.delta import committer, log_syncs
 from tidegate.sinks.delta.committer import DeltaCommitter
@@ -46,36 +47,6 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def sink(path: Path) -> DeltaSink:
     return DeltaSink("numbers", path)
-
-
-class Paused:
-    """A driver that commits in a thread of its own, and stands still right before the library writes its entry."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._reached, self._go_on = threading.Event(), threading.Event()
-        self._answers: list[Answer] = []
-        self._thread: threading.Thread | None = None
-        original: Callable[..., None] = DeltaTable.create_write_transaction
-
-        def stand_still(table: DeltaTable, *arguments: Any, **named: Any) -> None:
-            if threading.current_thread() is self._thread and not self._reached.is_set():
-                self._reached.set()
-                assert self._go_on.wait(60)
-            original(table, *arguments, **named)
-
-        patch.setattr(DeltaTable, "create_write_transaction", stand_still)
-
-    def begin(self, sink: DeltaSink, *committables: Committable) -> None:
-        self._thread = threading.Thread(target=lambda: self._answers.extend(sink.commit(committables)))
-        self._thread.start()
-        assert self._reached.wait(60)
-
-    def resume(self) -> Outcome:
-        assert self._thread is not None
-        self._go_on.set()
-        self._thread.join(60)
-        (found,) = {answer.outcome for answer in self._answers}
-        return found
 
 
 # --- drivers that pause ----------------------------------------------------------------------------------------

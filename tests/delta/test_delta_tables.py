@@ -197,9 +197,6 @@ def test_rows_that_no_table_takes_are_refused(path: Path, tmp_path: Path) -> Non
     assert found(DeltaSink("numbers", "hdfs://h:1/t"))[0] == ("TG-SINK-UNUSABLE", "one on `hdfs:`")
     with pytest.raises(TidegateError, match="schema"):
         DeltaSink("numbers", path, schema="merge")
-    with pytest.raises(TidegateError, match="TG-OPTION-UNKNOWN") as raised:
-        DeltaSink("numbers", path, key="id")
-    assert "PostgresSink" in raised.value.next_step
 
 
 # --- columns that are added ------------------------------------------------------------------------------------

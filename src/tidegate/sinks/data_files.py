@@ -45,6 +45,10 @@ class DataFiles(Protocol):
         """What is wrong with staged files, in words, by their number."""
         ...
 
+    def staged(self, committable: Committable, part: AttemptPart) -> str:
+        """The path of a staged file below the table."""
+        ...
+
     def publish(self, committables: Sequence[Committable]) -> None:
         """Give every staged file its final name, durably. Idempotent. The caller has looked at the staged files."""
         ...
@@ -87,6 +91,9 @@ class LocalDataFiles:
 
     def flaws(self, committable: Committable) -> Mapping[int, str]:
         return flaws_of(self.files, committable)
+
+    def staged(self, committable: Committable, part: AttemptPart) -> str:
+        return str(self.files.file(committable.attempt, part.number).relative_to(self.root))
 
     def publish(self, committables: Sequence[Committable]) -> None:
         named = [(each, part) for each in committables for part in parts_of(each)]
@@ -135,6 +142,9 @@ class RemoteDataFiles:
 
     def flaws(self, committable: Committable) -> Mapping[int, str]:
         return {number: fit.value for number, fit in self.stage.misfits(committable).items()}
+
+    def staged(self, committable: Committable, part: AttemptPart) -> str:
+        return self.stage.name(committable.attempt, part)
 
     def publish(self, committables: Sequence[Committable]) -> None:
         stage = self.stage

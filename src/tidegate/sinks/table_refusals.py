@@ -19,7 +19,7 @@ def only_appended(uid: str, key: object) -> TidegateError:
         found=f"key={key!r}",
         where=f"sink {uid!r}",
         next_step="append every change, and take the newest row of each key in a view or by MERGE; or give these rows "
-        "to PostgresSink or SQLiteSink, which replace by key",
+        "to DeltaSink, PostgresSink or SQLiteSink, which replace by key",
     )
 
 

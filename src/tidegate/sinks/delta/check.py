@@ -12,6 +12,7 @@ from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.delta.declared import DeclaredDeltaSink
 from tidegate.sinks.delta.features import expiring, rules_against
+from tidegate.sinks.delta.key_check import key_rules_against, key_violations
 from tidegate.sinks.delta.place import SCHEMES, TABLE_ERRORS, unusable
 from tidegate.sinks.delta.table import columns_of
 from tidegate.sinks.delta.types import delta_schema, fields_by_name, flaws_of
@@ -40,10 +41,12 @@ def place_violations(sink: DeclaredDeltaSink, plan: SinkPlan, where: str) -> Ite
 
 
 def _rows(sink: DeclaredDeltaSink, plan: SinkPlan, where: str) -> Iterator[TidegateError]:
-    if plan.mode == "complete":
+    if plan.mode == "complete" and not sink.keyed.key:
         yield complete_without_key(where)
-    yield from row_violations(plan.schema, sink.shape, where)
-    for place, names in names_in(plan.schema):
+    yield from key_violations(sink, plan.schema, where)
+    schema = sink.keyed.written(plan.schema)
+    yield from row_violations(schema, sink.shape, where)
+    for place, names in names_in(schema):
         for name in (name for name in names if not name or _UNFIT & set(name)):
             yield _violation(
                 Code.SCHEMA_MISMATCH,
@@ -64,7 +67,14 @@ def _table(sink: DeclaredDeltaSink, schema: pa.Schema, where: str) -> list[Tideg
         return [unusable(error, sink.place, sink.uid)]
     except TidegateError as error:
         return [error]
-    return [] if table is None else [*rules_against(table, where), *_columns(sink, table, schema, where)]
+    if table is None:
+        return []
+    written = sink.keyed.written(schema)
+    return [
+        *rules_against(table, where),
+        *key_rules_against(sink, table, written, where),
+        *_columns(sink, table, written, where),
+    ]
 
 
 def _columns(sink: DeclaredDeltaSink, table: DeltaTable, schema: pa.Schema, where: str) -> Iterator[TidegateError]:

@@ -1,5 +1,6 @@
 """The commit phase of a Delta sink, on a driver: it publishes the files of an epoch, then names all of them in one
-commit of the table's log, together with the evidence.
+commit of the table's log, together with the evidence. Where rows are replaced by key, the same commit removes the files
+that had older rows of these keys (`upsert.py`).
 
 Why a commit is atomic with its evidence: an entry of the log is one file, created if absent, and has both. Why it
 happens once: the evidence is looked for in one version of the table, and the commit writes the version after it. Of two
@@ -13,28 +14,27 @@ their names, and the log is synced up to the commit before it is reported (`log_
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import unquote
+from typing import Any, Protocol
 
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import parsed
 from tidegate.core.records import Answer, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
 from tidegate.sinks.base import answer_all
-from tidegate.sinks.data_files import final_path
+from tidegate.sinks.delta.actions import FileAction, added, values_in
 from tidegate.sinks.delta.declared import DeclaredDeltaSink
+from tidegate.sinks.delta.features import rules_against_replacing, rules_against_rewriting
 from tidegate.sinks.delta.ledger import TableEvidence, TableLedger, encoded
 from tidegate.sinks.delta.log_syncs import sync_log
 from tidegate.sinks.delta.place import NO_HOOKS, TABLE_ERRORS, TablePlace, alone, told
 from tidegate.sinks.delta.table import columns_of
+from tidegate.sinks.delta.transaction import keyed_of
 from tidegate.sinks.delta.types import fields_by_name, flaws_of
-from tidegate.sinks.files.hive_folders import NULL
+from tidegate.sinks.delta.upsert import Replacement
 from tidegate.sinks.files.parts import parts_of
 from tidegate.sinks.marks import is_of_storage
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
@@ -50,10 +50,10 @@ class DeltaCommitter:
     sink: DeclaredDeltaSink
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return self._until_alone(committables, self._commit) if committables else []
+        return self._until_alone(_Epoch.of(self.sink, committables), self._commit) if committables else []
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return self._until_alone(committables, self._show) if committables else []
+        return self._until_alone(_Epoch.of(self.sink, committables), self._show) if committables else []
 
     def evidence(self, committable: Committable) -> Evidence:
         try:
@@ -81,7 +81,8 @@ class DeltaCommitter:
             self._settle_again(newest)
         return PROVES[standing]
 
-    def _commit(self, table: DeltaTable, committables: Sequence[Committable]) -> Sequence[Answer]:
+    def _commit(self, table: DeltaTable, rows: _Epoch) -> Sequence[Answer]:
+        committables = rows.committables
         wanted, identity = Entry.of(committables), committables[0].attempt.sink
         ledger = TableLedger(self.sink.place, table)
         newest = ledger.newest(identity)
@@ -97,46 +98,39 @@ class DeltaCommitter:
         if standing is not Standing.OPEN:
             return self._unknown(committables, in_words(standing, identity, wanted.epoch, position))
         properties = alone(encoded(identity, wanted, newest), ledger.transactions(identity, wanted))
-        return self._add(table, committables, properties)
+        return self._add(table, rows, properties)
 
-    def _show(self, table: DeltaTable, committables: Sequence[Committable]) -> Sequence[Answer]:
+    def _show(self, table: DeltaTable, rows: _Epoch) -> Sequence[Answer]:
         """Without evidence. A file that is added a second time under the same path is there once."""
-        return self._add(table, committables, alone())
+        return self._add(table, rows, alone())
 
     # --- adding --------------------------------------------------------------------------------------------
 
-    def _add(
-        self, table: DeltaTable, committables: Sequence[Committable], properties: CommitProperties
-    ) -> Sequence[Answer]:
-        partitions = table.metadata().partition_columns
-        if unfit := _unfit(table, committables[0], partitions):
+    def _add(self, table: DeltaTable, rows: _Epoch, properties: CommitProperties) -> Sequence[Answer]:
+        committables = rows.committables
+        if unfit := _unfit(self.sink, table, committables[0]):
             return answer_all(committables, Outcome.RETRY, f"{self.sink.place.folder}: {unfit}")
         flaws = [self.sink.files.flaws(each) for each in committables]
         if any(flaws):
             waiting = Answer(outcome=Outcome.RETRY, detail="not added: another file of this epoch is lost")
             return [_lost(each) if each else waiting for each in flaws]
-        self.sink.files.publish(committables)
-        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
         table.create_write_transaction(
-            [action for each in in_task_order for action in _actions(each)],
+            rows.change.actions(table),
             "append",
             table.schema(),
-            partitions,
+            table.metadata().partition_columns,
             commit_properties=properties,
             post_commithook_properties=NO_HOOKS,
         )
         self._settle(table.version() + 1)
         return answer_all(committables, Outcome.COMMITTED, "")
 
-    def _until_alone(
-        self,
-        committables: Sequence[Committable],
-        act: Callable[[DeltaTable, Sequence[Committable]], Sequence[Answer]],
-    ) -> Sequence[Answer]:
+    def _until_alone(self, rows: _Epoch, act: Callable[[DeltaTable, _Epoch], Sequence[Answer]]) -> Sequence[Answer]:
         """The answers of `act` with the newest snapshot. Another commit in between is no answer.
 
         What a storage refuses, and what a lost answer leaves open, is looked at by the next call.
         """
+        committables = rows.committables
         overtaken = ""
         try:
             for _ in range(TRIES):
@@ -144,7 +138,7 @@ class DeltaCommitter:
                 if table is None:
                     return self._later(committables, "there is no table any more")
                 try:
-                    return act(table, committables)
+                    return act(table, rows)
                 except CommitFailedError as error:
                     overtaken = told(error)
         except TABLE_ERRORS as error:
@@ -175,38 +169,58 @@ class DeltaCommitter:
         return answer_all(committables, Outcome.UNKNOWN, f"{self.sink.place.folder}: {detail}")
 
 
-def _unfit(table: DeltaTable, committable: Committable, partitions: Sequence[str]) -> str | None:
-    """Why the files cannot be files of the table as it is now, in words, or None."""
-    mine = list(_values_in(parts_of(committable)[0].folder))
-    if mine != list(partitions):
-        return f"the table is partitioned by {list(partitions)}, the rows of the epoch by {mine}"
+class _Change(Protocol):
+    """What an epoch does to the files of a table."""
+
+    def actions(self, table: DeltaTable) -> list[FileAction]:
+        """What leaves this snapshot, and what comes into it: files with their final names. For each snapshot again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Appended:
+    """The staged files become files of the table."""
+
+    sink: DeclaredDeltaSink
+    committables: Sequence[Committable]
+
+    def actions(self, table: DeltaTable) -> list[FileAction]:
+        self.sink.files.publish(self.committables)
+        return added(sorted(self.committables, key=lambda committable: committable.attempt.task))
+
+
+@dataclass(frozen=True, slots=True)
+class _Epoch:
+    """The transactions of an epoch, and what they do to the table."""
+
+    committables: Sequence[Committable]
+    change: _Change
+
+    @classmethod
+    def of(cls, sink: DeclaredDeltaSink, committables: Sequence[Committable]) -> _Epoch:
+        replaces = bool(keyed_of(committables[0]).key)
+        return cls(committables, Replacement(sink, committables) if replaces else _Appended(sink, committables))
+
+
+def _unfit(sink: DeclaredDeltaSink, table: DeltaTable, committable: Committable) -> str | None:
+    """Why the rows cannot be rows of the table as it is now, in words, or None."""
+    partitions = table.metadata().partition_columns
     columns = columns_of(table)
     rows = fields_by_name(parsed(committable.handle["columns"], dict[str, Any]))
+    if keyed_of(committable).key:
+        where = str(sink.place.folder)
+        bound = [
+            *rules_against_rewriting(table, where),
+            *rules_against_replacing(table.metadata().configuration, where),
+        ]
+        if bound:
+            return bound[0].found
+    elif (mine := list(values_in(parts_of(committable)[0].folder))) != list(partitions):
+        return f"the table is partitioned by {list(partitions)}, the rows of the epoch by {mine}"
     if missing := sorted(rows.keys() - columns.keys()):
         return f"the table lacks {missing}"
     flaws = (flaw for name in rows for flaw in flaws_of(rows[name]["type"], columns[name]["type"], name))
     return next((f"{path!r} is {wanted} in the rows, {held} in the table" for path, wanted, held in flaws), None)
-
-
-def _actions(committable: Committable) -> list[AddAction]:
-    stats = committable.handle["stats"].split("\n")
-    return [
-        AddAction(
-            path=final_path(committable, part),
-            size=part.seal.size_bytes,
-            partition_values=_values_in(part.folder),
-            modification_time=time.time_ns() // 1_000_000,
-            data_change=True,
-            stats=stats[part.number],
-        )
-        for part in parts_of(committable)
-    ]
-
-
-def _values_in(folder: str) -> Mapping[str, str | None]:
-    """The values of the partition columns in the name of a folder, in their order."""
-    levels = [level.partition("=")[::2] for level in folder.split("/")] if folder else []
-    return {unquote(name): None if value == NULL else unquote(value) for name, value in levels}
 
 
 def _lost(flaws: Mapping[int, str]) -> Answer:

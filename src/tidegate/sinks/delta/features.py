@@ -31,6 +31,11 @@ _FEATURES = frozenset(
 )
 """The features under which rows may be appended, as long as no column and no property makes use of those that bind."""
 
+_DELETION_VECTORS = "deletionVectors"
+_AGAINST_REPLACING: Mapping[str, str] = {
+    "delta.appendOnly": "a table whose rows may be replaced",
+    "delta.enableChangeDataFeed": "a table without a feed of changes: the sink writes no file of changes",
+}
 _CONSTRAINT = "delta.constraints."
 _MAPPING = "delta.columnMapping.mode"
 _OF_COLUMNS: Mapping[str, str] = {
@@ -55,6 +60,21 @@ def rules_against(table: DeltaTable, where: str) -> Iterator[TidegateError]:
         yield _refusal("a table whose columns have their own names in its files", f"{_MAPPING}=name or id", where)
     for path, rule in _column_rules(parsed(table.schema().to_json(), dict[str, Any]), ""):
         yield _refusal("columns that take the values of the rows as they are", f"{path!r} is {rule}", where)
+
+
+def rules_against_rewriting(table: DeltaTable, where: str) -> Iterator[TidegateError]:
+    """Every rule of the table under which its files cannot be written again with the same rows."""
+    protocol = table.protocol()
+    if _DELETION_VECTORS in {*(protocol.writer_features or ()), *(protocol.reader_features or ())}:
+        found = f"the feature {_DELETION_VECTORS}: rows that are deleted may be in the files"
+        yield _refusal("a table whose files hold the rows of the table, and no others", found, where)
+
+
+def rules_against_replacing(properties: Mapping[str, str], where: str) -> Iterator[TidegateError]:
+    """Every rule of a table with these properties under which no row may be replaced."""
+    for name, expected in _AGAINST_REPLACING.items():
+        if properties.get(name, "false").lower() == "true":
+            yield _refusal(expected, f"{name}=true", where)
 
 
 def expiring(properties: Mapping[str, str], where: str) -> Iterator[TidegateError]:

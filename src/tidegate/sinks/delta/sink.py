@@ -22,11 +22,13 @@ from tidegate.core.records import (
     Position,
     SinkIdentity,
 )
+from tidegate.disk.durable import SyncFailed
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
 from tidegate.sinks.data_files import data_files_of
 from tidegate.sinks.delta.check import violations_of
 from tidegate.sinks.delta.committer import DeltaCommitter, forget
-from tidegate.sinks.delta.declared import TableRules
+from tidegate.sinks.delta.compacting import compact
+from tidegate.sinks.delta.declared import Keyed, TableRules, at_least_two, refused_by
 from tidegate.sinks.delta.described import DeltaTarget, probed, target_of
 from tidegate.sinks.delta.ledger import TableLedger
 from tidegate.sinks.delta.log_syncs import sync_log
@@ -39,9 +41,8 @@ from tidegate.sinks.files.formats import FORMATS
 from tidegate.sinks.files.shape import FileShape
 from tidegate.sinks.promises import Promise
 from tidegate.sinks.row_values import InvalidText, option_of
-from tidegate.sinks.rows import RowRefused, one_for_each_row
+from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.schema_change import SchemaChange
-from tidegate.sinks.table_refusals import only_appended
 from tidegate.sinks.value_table import Target
 
 _LOG = logging.getLogger("tidegate")
@@ -49,16 +50,21 @@ _FORMAT = replace(FORMATS["parquet"], target=Target.DELTA)
 
 
 class DeltaSink(TwoPhaseSink):
-    """Rows appended to one Delta table, exactly once: on a disk, or on S3 (`s3://`).
+    """Rows into one Delta table, exactly once: on a disk, or on S3 (`s3://`).
+
+    Without `key` rows are appended. With `key` a row replaces the rows with the same values in these columns (the last
+    row wins, in the order of tasks and rows). `deleted`: a boolean column of the rows, which is not written; where it
+    is true, the row with this key is deleted.
 
     A missing table is created, partitioned by the columns `partition_by`, with the table properties `properties`. An
     existing one must have the columns of the rows, with their types; `schema="evolve"` adds columns that it lacks. It
     may have more columns, if these may be null. A new file begins after about `target_file_bytes` bytes.
-    `invalid_text`: a row with a text that is not UTF-8 is refused ("refuse"), or each such part becomes U+FFFD
-    ("replace"). `key` is refused: rows are only appended.
+    `compact_at`: so many small files of a partition, or more, become one behind a done epoch. `invalid_text`: a row
+    with a text that is not UTF-8 is refused ("refuse"), or each such part becomes U+FFFD ("replace").
 
-    An epoch becomes visible in ONE commit of the table's log, together with its evidence (`ledger.py`). Until then its
-    files are in the hidden folder `.tidegate` of the table, which belongs to the sink. Other writers may append,
+    An epoch becomes visible in ONE commit of the table's log, together with its evidence (`ledger.py`). With `key` this
+    commit also removes the files with older rows of the same keys, and adds files with their other rows. Until then all
+    new files are in the hidden folder `.tidegate` of the table, which belongs to the sink. Other writers may append,
     delete, OPTIMIZE and VACUUM at the same time. Spark is not asked to write: the session needs no package of Delta.
     """
 
@@ -67,7 +73,7 @@ class DeltaSink(TwoPhaseSink):
     promises: ClassVar[Sequence[Promise]] = (
         Promise(
             page="delta.md",
-            readers_see="an epoch's rows all at once, in one commit of the table's log with its evidence",
+            readers_see="an epoch's rows all at once, in one commit of the table's log, without the older rows of their keys",
             after_crash="not there or whole; the next start finishes it",
             needs="a table without `delta.setTransactionRetentionDuration`",
         ),
@@ -82,15 +88,15 @@ class DeltaSink(TwoPhaseSink):
         properties: Mapping[str, str] | None = None,
         schema: str = "same",
         target_file_bytes: int | None = None,
-        invalid_text: str = "refuse",
+        compact_at: int | None = None,
         key: Sequence[str] | str | None = None,
+        deleted: str | None = None,
+        invalid_text: str = "refuse",
         select: Sequence[object] | None = None,
         where: object = None,
         delivery: str | None = None,
     ) -> None:
         super().__init__(uid, select=select, where=where, delivery=delivery)
-        if key is not None:
-            raise only_appended(uid, key)
         self.place = TablePlace(folder_of(path))
         self.files = data_files_of(self.place.folder)
         self.shape = FileShape(
@@ -99,6 +105,8 @@ class DeltaSink(TwoPhaseSink):
             target_bytes=limit_of(uid, "target_file_bytes", target_file_bytes),
             invalid_text=option_of(InvalidText, "invalid_text", invalid_text, uid),
         )
+        self.keyed = Keyed((key,) if isinstance(key, str) else tuple(dict.fromkeys(key or ())), deleted)
+        self.compact_at = at_least_two(uid, compact_at)
         self.properties: Mapping[str, str] = dict(properties or {})
         self.schema = option_of(SchemaChange, "schema", schema, uid)
         self.rules = TableRules()
@@ -131,7 +139,7 @@ class DeltaSink(TwoPhaseSink):
     def open(self, plan: SinkPlan) -> None:
         self.files.open()
         with reached(self.place, self.uid):
-            table = made_ready(self, plan.schema)
+            table = made_ready(self, self.keyed.written(plan.schema))
             self.rules = rules_of(table)
             folder = self.place.log_folder()
             if folder is not None:
@@ -145,8 +153,7 @@ class DeltaSink(TwoPhaseSink):
     # --- in a task -----------------------------------------------------------------------------------------
 
     def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
-        found = self.shape.refused(batch, self.files.stage.limits)
-        return one_for_each_row([*found, *self.rules.refused(batch)])
+        return refused_by(self, batch)
 
     def begin(self, attempt: Attempt) -> Transaction:
         return DeltaTransaction(self, attempt)
@@ -173,9 +180,13 @@ class DeltaSink(TwoPhaseSink):
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
         self.files.clean(identity, finished_through)
         try:
+            if self.compact_at is not None:
+                compact(self, identity, finished_through, self.compact_at)
             tidy_log(self.place, self.rules.checkpoint_interval)
-        except TABLE_ERRORS as error:
-            _LOG.warning("sink %s: the log of the table stays as long as it is for now: %s", self.uid, told(error))
+        except SyncFailed:
+            raise
+        except (*TABLE_ERRORS, TidegateError) as error:
+            _LOG.warning("sink %s: the table stays untidy for now: %s", self.uid, told(error))
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
         return self.files.discard(identity, from_epoch)

@@ -38,7 +38,7 @@ _compute = cast("Any", pc)
 def by_folder(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each folder without `columns`, in the order of rows; folders in the order of their first row."""
     others = batch.select([name for name in batch.schema.names if name not in columns])
-    encoded: Any = cast("Any", _folders(batch, columns)).dictionary_encode()
+    encoded: Any = cast("Any", folders_of(batch, columns)).dictionary_encode()
     folders: list[str] = encoded.dictionary.to_pylist()
     if len(folders) == 1:
         yield folders[0], others
@@ -68,7 +68,7 @@ def refused_as_folders(batch: pa.RecordBatch, columns: Sequence[str], limits: Na
         for row in _longer(_level(name, text), NAME_BYTES_AT_MOST):
             what = f"a folder's name ({NAME_BYTES_AT_MOST} bytes)"
             yield _refused(row, name, what, "a longer one", "partition by a hash or a prefix of the column")
-    for row in _longer(_folders(batch, columns), at_most - 1):
+    for row in _longer(folders_of(batch, columns), at_most - 1):
         what = f"a path ({limits.path_bytes} bytes with a file's name)"
         yield _refused(row, columns[0], what, "a longer one", "partition by fewer or shorter columns")
 
@@ -78,7 +78,7 @@ def folder_name(column: str, value: str | None) -> str:
     return f"{_escaped(column)}={_escaped(value) if value else NULL}"
 
 
-def _folders(batch: pa.RecordBatch, columns: Sequence[str]) -> Column:
+def folders_of(batch: pa.RecordBatch, columns: Sequence[str]) -> Column:
     """The folder of every row, with all its levels."""
     return _compute.binary_join_element_wise(*(_level(name, _texts(batch, name)) for name in columns), "/")
 

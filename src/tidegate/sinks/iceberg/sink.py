@@ -31,8 +31,8 @@ from tidegate.sinks.iceberg.described import IcebergTarget, probed, properties_o
 from tidegate.sinks.iceberg.place import CataloguedTable, reached, unusable
 from tidegate.sinks.iceberg.table import made_ready
 from tidegate.sinks.iceberg.transaction import IcebergTransaction
-from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.promises import Promise
+from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.schema_change import SchemaChange
 from tidegate.sinks.table_refusals import only_appended

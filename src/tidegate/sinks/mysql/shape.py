@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from tidegate.arrays import integers
 from tidegate.sinks.arrow import fields_of
+from tidegate.sinks.keyed import deletes
 from tidegate.sinks.mysql.fields import RowLayout, RowTexts, row_texts
 from tidegate.sinks.mysql.names import DELETED, ROW, list_of, quoted
 from tidegate.sinks.mysql.table import MySQLTable
 from tidegate.sinks.mysql.types import is_nested
-from tidegate.sinks.mysql.values import MySQLRules, deletes
+from tidegate.sinks.mysql.values import MySQLRules
 from tidegate.sinks.row_values import is_text
 
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tidegate.arrays import integers
 from tidegate.core.telling import shortened
 from tidegate.sinks.arrow import columns_of
+from tidegate.sinks.keyed import deletes
 from tidegate.sinks.mysql.fields import TUPLES, row_texts
 from tidegate.sinks.mysql.table import MySQLColumn, MySQLTable
 from tidegate.sinks.mysql.types import is_nested
@@ -93,11 +94,6 @@ class MySQLRules:
                 next_step="raise max_allowed_packet on the server, shorten the values in select=[...], or leave such"
                 " rows out with where=",
             )
-
-
-def deletes(batch: pa.RecordBatch, flag: str) -> Column:
-    """True for each row that deletes its key: a null is no mark."""
-    return cast("Any", batch.column(batch.schema.names.index(flag))).fill_null(False)
 
 
 def _may_be_long(batch: pa.RecordBatch, largest: int) -> bool:

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.sinks.arrow import columns_of, fields_of
+from tidegate.sinks.keyed import deletes
 from tidegate.sinks.postgres.copy_format import rows_of
 from tidegate.sinks.postgres.table import TableColumn, TargetTable
 from tidegate.sinks.postgres.types import JSON_TYPES
-from tidegate.sinks.postgres.values import PostgresRules, deletes
+from tidegate.sinks.postgres.values import PostgresRules
 from tidegate.sinks.row_values import is_text
 from tidegate.sinks.sql_names import list_of, quoted
 

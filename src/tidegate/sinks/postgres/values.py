@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from tidegate.core.telling import shortened
 from tidegate.sinks.arrow import columns_of
+from tidegate.sinks.keyed import deletes
 from tidegate.sinks.nested import Leaf, leaves_of
 from tidegate.sinks.postgres.copy_format import EPOCH_DAYS, EPOCH_MICROSECONDS
 from tidegate.sinks.postgres.table import TableColumn, TargetTable
@@ -69,11 +70,6 @@ class PostgresRules:
         for each in refused_nulls(batch, names, "NOT NULL column"):
             if each.row not in gone:
                 yield each
-
-
-def deletes(batch: pa.RecordBatch, flag: str) -> Column:
-    """True for each row that deletes its key: a null is no mark."""
-    return cast("Any", batch.column(batch.schema.names.index(flag))).fill_null(False)
 
 
 def _unfit(name: str, column: Column, of_table: TableColumn | None) -> Iterator[RowRefused]:

@@ -51,7 +51,7 @@ class UpsertSink(TwoPhaseSink):
     promises: ClassVar[Sequence[Promise]] = (
         Promise(
             page="upsert.md",
-            readers_see="the rows of each task at once, when it has written all; a late task or driver overwrites nothing",
+            readers_see="the rows of each task at once, before the decision; a late task or driver overwrites nothing",
             after_crash="the epoch runs again and replaces its rows: exact at the end for a deterministic query",
             needs="a PRIMARY KEY or UNIQUE index over the key; otherwise as the plain sink of the database",
         ),

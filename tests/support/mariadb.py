@@ -58,13 +58,20 @@ _SYSTEM_TABLES = (
 class MariaDBServer:
     """A server in a folder of its own, with one user who may do everything."""
 
-    def __init__(self, programs: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, programs: Path, settings: Mapping[str, str] | None = None, *, on_disk: bool = False) -> None:
         self.port = free_port(())
         self._programs = programs
         self._settings = {**_SETTINGS, **(settings or {})}
-        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-mariadb-", dir=_MEMORY))
+        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-mariadb-", dir=None if on_disk else _MEMORY))
         self._user = user_of_servers()
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def session(self) -> int:
+        """The session of its processes, while it runs."""
+        if self._process is None:
+            raise RuntimeError("the server was not started")
+        return self._process.pid
 
     @property
     def log(self) -> Path:
@@ -107,6 +114,11 @@ class MariaDBServer:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
             self._process.wait()
+
+    def crash(self) -> None:
+        """As by a power loss: it recovers from its log."""
+        self.stop(signal.SIGKILL)
+        self.resume()
 
     def remove(self) -> None:
         self.stop(signal.SIGKILL)
@@ -196,8 +208,8 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def started(**settings: str) -> MariaDBServer:
-    """A server of its own for one test; the caller removes it."""
+def started(*, on_disk: bool = False, **settings: str) -> MariaDBServer:
+    """A server of its own for one test; the caller removes it. `on_disk`: a sync takes its time there."""
     if Extra.MYSQL.missing:
         skip_or_fail("no client for MariaDB: pymysql is not installed")
     try:
@@ -205,7 +217,9 @@ def started(**settings: str) -> MariaDBServer:
     except NotToBeHad as reason:
         skip_or_fail(f"no MariaDB for tests: {reason}")
         raise
-    server = MariaDBServer(programs, {name.replace("_", "-"): value for name, value in settings.items()})
+    server = MariaDBServer(
+        programs, {name.replace("_", "-"): value for name, value in settings.items()}, on_disk=on_disk
+    )
     try:
         server.start()
     except BaseException:

@@ -105,6 +105,13 @@ class PostgresServer:
         return f"host=127.0.0.1 port={self.port} dbname={DATABASE} user={USER} password={PASSWORD}"
 
     @property
+    def session(self) -> int:
+        """The session of its processes, while it runs."""
+        if self._process is None:
+            raise RuntimeError("the server was not started")
+        return self._process.pid
+
+    @property
     def log(self) -> Path:
         return self._folder / "log"
 

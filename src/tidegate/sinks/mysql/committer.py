@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pymysql.err import MySQLError
 
 from tidegate.core.records import Answer, Committable, Evidence, Outcome
 from tidegate.sinks.base import answer_all
+from tidegate.sinks.counted_stages import in_one_look, take_all
 from tidegate.sinks.mysql.declared import DeclaredMySQLSink
 from tidegate.sinks.mysql.ledger import MySQLLedger
 from tidegate.sinks.mysql.merge import take
@@ -46,15 +48,19 @@ class MySQLCommitter:
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
-        try:
+
+        def commit(counts: bool) -> list[Answer]:
             with self.sink.server.connected() as connection, transaction(connection):
-                lost = self._lost(connection, committables)
-                if lost:
-                    return lost
-                self._take(connection, in_task_order)
+                lost = self._lost(connection, committables, counts)
+                if not lost:
+                    self._take(connection, in_task_order, counts)
+                return lost
+
+        try:
+            lost = in_one_look(commit, has_key=bool(self.sink.key))
         except MySQLError as error:
             return self._not_taken(error, committables)
-        return answer_all(committables, Outcome.COMMITTED, "")
+        return lost or answer_all(committables, Outcome.COMMITTED, "")
 
     def evidence(self, committable: Committable) -> Evidence:
         attempt = committable.attempt
@@ -84,6 +90,9 @@ class MySQLCommitter:
                 return self._commit(connection, committables)
 
     def _commit(self, connection: MySQLSession, committables: Sequence[Committable]) -> list[Answer]:
+        return in_one_look(partial(self._commit_once, connection, committables), has_key=bool(self.sink.key))
+
+    def _commit_once(self, connection: MySQLSession, committables: Sequence[Committable], counts: bool) -> list[Answer]:
         in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
         attempt, ledger = in_task_order[0].attempt, MySQLLedger(connection)
         with transaction(connection):
@@ -92,21 +101,20 @@ class MySQLCommitter:
             if standing is Standing.SAME:
                 ledger.touch(attempt.sink, attempt.epoch)
             elif standing is Standing.OPEN:
-                lost = self._lost(connection, committables)
+                lost = self._lost(connection, committables, counts)
                 if lost:
                     return lost
-                self._take(connection, in_task_order)
+                self._take(connection, in_task_order, counts)
                 ledger.record(attempt.sink, Entry.of(in_task_order), MySQLProtocol.STAGED)
         return self._answer(ledger, committables, standing)
 
-    def _take(self, connection: MySQLSession, in_task_order: Sequence[Committable]) -> None:
-        for each in in_task_order:
-            take(connection, self.sink, _stage_of(each))
+    def _take(self, connection: MySQLSession, in_task_order: Sequence[Committable], counted: bool) -> None:
+        take_all(lambda each: take(connection, self.sink, _stage_of(each)), in_task_order, counted=counted)
 
-    def _lost(self, connection: MySQLSession, committables: Sequence[Committable]) -> list[Answer]:
+    def _lost(self, connection: MySQLSession, committables: Sequence[Committable], counts: bool) -> list[Answer]:
         """An answer for each committable if at least one has lost its stage; otherwise an empty list."""
         there = present(connection, [_stage_of(each) for each in committables])
-        flaws = [_flaw(connection, each, there) for each in committables]
+        flaws = [_flaw(connection, each, there, counts) for each in committables]
         if not any(flaws):
             return []
         waiting = Answer(outcome=Outcome.RETRY, detail="not taken: another stage of this epoch is lost")
@@ -135,10 +143,12 @@ class MySQLCommitter:
         return answer_all(committables, Outcome.RETRY, f"{self.sink.server}: {told(error)}")
 
 
-def _flaw(connection: MySQLSession, committable: Committable, there: set[str]) -> str | None:
+def _flaw(connection: MySQLSession, committable: Committable, there: set[str], counts: bool) -> str | None:
     stage = _stage_of(committable)
     if stage not in there:
         return f"table {stage} is gone"
+    if not counts:
+        return None
     rows = run(connection, f"SELECT COUNT(*) FROM {quoted(stage)}")[0][0]
     return None if rows == committable.rows else f"table {stage} has {rows} rows instead of {committable.rows}"
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import psycopg
 
 from tidegate.core.records import Answer, Committable, Evidence, Outcome
 from tidegate.sinks.base import answer_all
+from tidegate.sinks.counted_stages import in_one_look, take_all
 from tidegate.sinks.postgres.declared import DeclaredPostgresSink, qualified
 from tidegate.sinks.postgres.ledger import LEDGER, OWNERS, Ledger
 from tidegate.sinks.postgres.merge import take
@@ -45,15 +47,19 @@ class PostgresCommitter:
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
-        try:
+
+        def commit(counts: bool) -> list[Answer]:
             with self.sink.server.connected() as connection, transaction(connection):
-                lost = self._lost(connection, committables)
-                if lost:
-                    return lost
-                self._take(connection, in_task_order)
+                lost = self._lost(connection, committables, counts)
+                if not lost:
+                    self._take(connection, in_task_order, counts)
+                return lost
+
+        try:
+            lost = in_one_look(commit, has_key=bool(self.sink.key))
         except psycopg.Error as error:
             return self._not_taken(error, committables)
-        return answer_all(committables, Outcome.COMMITTED, "")
+        return lost or answer_all(committables, Outcome.COMMITTED, "")
 
     def evidence(self, committable: Committable) -> Evidence:
         attempt = committable.attempt
@@ -70,6 +76,9 @@ class PostgresCommitter:
     # --- the one transaction -------------------------------------------------------------------------------
 
     def _commit(self, connection: Session, committables: Sequence[Committable]) -> list[Answer]:
+        return in_one_look(partial(self._commit_once, connection, committables), has_key=bool(self.sink.key))
+
+    def _commit_once(self, connection: Session, committables: Sequence[Committable], counts: bool) -> list[Answer]:
         in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
         attempt, ledger = in_task_order[0].attempt, Ledger(connection, self.sink.schema)
         with transaction(connection):
@@ -78,30 +87,31 @@ class PostgresCommitter:
             if standing is Standing.SAME:
                 ledger.touch(attempt.sink, attempt.epoch)
             elif standing is Standing.OPEN:
-                lost = self._lost(connection, committables)
+                lost = self._lost(connection, committables, counts)
                 if lost:
                     return lost
-                self._take(connection, in_task_order)
+                self._take(connection, in_task_order, counts)
                 ledger.record(attempt.sink, Entry.of(in_task_order), CommitProtocol.STAGED)
         return self._answer(ledger, committables, standing)
 
-    def _take(self, connection: Session, in_task_order: Sequence[Committable]) -> None:
-        for each in in_task_order:
-            take(connection, self.sink, _stage_of(each))
+    def _take(self, connection: Session, in_task_order: Sequence[Committable], counted: bool) -> None:
+        take_all(lambda each: take(connection, self.sink, _stage_of(each)), in_task_order, counted=counted)
 
-    def _lost(self, connection: Session, committables: Sequence[Committable]) -> list[Answer]:
+    def _lost(self, connection: Session, committables: Sequence[Committable], counts: bool) -> list[Answer]:
         """An answer for each committable if at least one has lost its stage; otherwise an empty list."""
         there = present(connection, self.sink.schema, [_stage_of(each) for each in committables])
-        flaws = [self._flaw(connection, each, there) for each in committables]
+        flaws = [self._flaw(connection, each, there, counts) for each in committables]
         if not any(flaws):
             return []
         waiting = Answer(outcome=Outcome.RETRY, detail="not taken: another stage of this epoch is lost")
         return [Answer(outcome=Outcome.LOST, detail=flaw) if flaw else waiting for flaw in flaws]
 
-    def _flaw(self, connection: Session, committable: Committable, there: set[str]) -> str | None:
+    def _flaw(self, connection: Session, committable: Committable, there: set[str], counts: bool) -> str | None:
         stage = _stage_of(committable)
         if stage not in there:
             return f"table {stage} is gone"
+        if not counts:
+            return None
         found = run(connection, f"SELECT pg_catalog.count(*) FROM {qualified(self.sink, stage)}").fetchone()
         rows = 0 if found is None else found[0]
         return None if rows == committable.rows else f"table {stage} has {rows} rows instead of {committable.rows}"

@@ -35,7 +35,11 @@ from bench import (
     scale_snapshot,
     scale_state,
     simulation,
+    sink_delta,
+    sink_mariadb,
     sink_postgres,
+    sink_redis,
+    sink_write_ahead,
     start,
     storage_cluster,
     storage_epochs,
@@ -96,6 +100,10 @@ SINKS: Mapping[str, Measure] = {
     **{f"sink-postgres-{each}": partial(sink_postgres.measure_append, each) for each in sink_postgres.GOALS},
     "sink-postgres-readers": sink_postgres.measure_readers,
     "sink-postgres-growth": sink_postgres.measure_growth,
+    "sink-mariadb-staged": sink_mariadb.measure,
+    **{f"sink-redis-{each}": partial(sink_redis.measure, each) for each in sink_redis.BASELINES},
+    "sink-delta": sink_delta.measure,
+    "sink-write-ahead": sink_write_ahead.measure,
 }
 SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,

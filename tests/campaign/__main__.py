@@ -11,7 +11,7 @@ from tests.campaign.ending import closed
 from tests.campaign.report import as_json, as_text
 from tests.campaign.run import Entry, Options, run_campaign
 from tests.campaign.servers import STORAGES
-from tests.campaign.stores import STORES
+from tests.campaign.stores.named import STORES
 from tests.support.jvm import quick_jvms
 from tidegate.core.levels import Level
 from tidegate.storages.schemes import Scheme

@@ -17,7 +17,7 @@ from tests.campaign.checker import InputRow
 from tests.campaign.drivers import LOOK_SECONDS, CampaignFailed, Driver, Drivers, wait_until
 from tests.campaign.footprint import Footprint, footprints, patiently
 from tests.campaign.places import Places
-from tests.campaign.stores import Server
+from tests.campaign.stores.store import Striker
 from tidegate.disk.strike_folder import StrikeFolder, TakenBy
 from tidegate.storages.opening import open_storage
 
@@ -48,10 +48,10 @@ class Field:
         chance: random.Random,
         driver: Driver | None = None,
         *,
-        store: Server | None = None,
+        store: Striker | None = None,
         rows_per_file: int = ROWS_AT_LEAST,
     ) -> None:
-        """`store`: the server that is struck as well. `rows_per_file`: those behind the first ones have no word."""
+        """`store`: what strikes the store of the sinks. `rows_per_file`: those behind the first ones have no word."""
         self.places = places
         self.stable = stable
         self.store = store

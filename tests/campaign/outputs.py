@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from tests.campaign.checker import Outputs, Row, Sum
 from tests.campaign.footprint import patiently
 from tests.campaign.places import ROWS, SUMS, Places
-from tests.campaign.stores import STORES
+from tests.campaign.stores.named import STORES
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.campaign.places import DELIVERY, JOB, LEASE_SECONDS, MASTER, ROWS, SUMS, Places
-from tests.campaign.stores import STORES
+from tests.campaign.stores.named import STORES
 from tests.campaign.tray import TraySink
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 from tidegate.machine.s3a import s3a_jars

@@ -19,7 +19,7 @@ from tests.campaign.places import Places
 from tests.campaign.schedule import At, Step, plan, plan_common, plan_remote, plan_store
 from tests.campaign.servers import servers
 from tests.campaign.situations import COMMON_PLACES, exact_places, point_of, remote_places, store_places
-from tests.campaign.stores import STORES, serve
+from tests.campaign.stores.named import STORES, serve
 from tests.campaign.striking import carry_out
 from tidegate.core.levels import Level
 from tidegate.storages.schemes import Scheme
@@ -30,6 +30,10 @@ _EPOCHS_PER_STEP = 3
 
 _EPOCHS_AT_LEAST = 26
 """Then the first records have been cleaned up."""
+
+_MORE_EPOCHS_AT_MOST = 25
+"""Records go twenty epochs together, counted from the start of the driver: after the last kill of a short plan for a
+store so many more may come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ class Options:
     def plan(self) -> list[Step]:
         """What is struck; where all levels pass, if the level is not exactly-once."""
         if self.store is not None:
-            return plan_store(self.seed, self.kills)
+            return plan_store(self.seed, self.kills, self.places())
         common = self.common or self.level is not Level.EXACTLY_ONCE
         if self.storage is not Scheme.FILE and not common:
             return plan_remote(self.seed, self.kills, cluster=self.cluster)
@@ -71,7 +75,7 @@ class Options:
     def places(self) -> Sequence[str]:
         """The places that have to be passed."""
         if self.store is not None:
-            return store_places()
+            return store_places(STORES[self.store].points)
         if self.common or self.level is not Level.EXACTLY_ONCE:
             return COMMON_PLACES
         return exact_places() if self.storage is Scheme.FILE else remote_places(cluster=self.cluster)
@@ -187,6 +191,10 @@ def strike_all(
             _compare(ground, report)
     ground.feed_slowly(max(1, _EPOCHS_AT_LEAST - len(ground.files)))
     while sum(map(len, ground.files)) < (report.options.records or 0):
+        ground.feed_slowly(1)
+    for _ in range(_MORE_EPOCHS_AT_MOST):
+        if report.options.store is None or "gc.record.after" in ground.strikes.passed():
+            break
         ground.feed_slowly(1)
     ground.stop()
     _compare(ground, report)

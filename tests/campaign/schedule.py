@@ -21,7 +21,6 @@ from tests.campaign.situations import (
     point_of,
     remote_places,
     situation_of,
-    store_places,
 )
 from tidegate.core.failpoints import TASK_POINTS, Action
 
@@ -119,17 +118,17 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreCrash:
-    """The server of the sinks dies a moment after a record of one query has appeared, and comes back at once."""
+class StoreStrike:
+    """The store of the sinks is struck, in its own way, a moment after a record of one query has appeared."""
 
     query: str
     record: str
 
     def __str__(self) -> str:
-        return f"crash the server behind {self.record} of {self.query}"
+        return f"strike the store behind {self.record} of {self.query}"
 
 
-Step: TypeAlias = At | Kill | Pause | Stall | Damage | Scenario | StoreCrash
+Step: TypeAlias = At | Kill | Pause | Stall | Damage | Scenario | StoreStrike
 
 
 def kills_in(steps: Sequence[Step]) -> int:
@@ -165,11 +164,10 @@ def plan_remote(seed: int, kills: int, *, cluster: bool = False) -> list[Step]:
     return _late_ones_last(steps)
 
 
-def plan_store(seed: int, kills: int) -> list[Step]:
-    """`kills` kills, half of them at failpoints, a quarter as many errors, an eighth as many pauses and crashes of the
-    server of the sinks."""
+def plan_store(seed: int, kills: int, places: Sequence[str]) -> list[Step]:
+    """`kills` kills, half of them at failpoints among `places`, a quarter as many errors, an eighth as many pauses and
+    strikes at the store of the sinks."""
     chance = random.Random(seed)
-    places = store_places()
     crashes = [At(place, Action.CRASH, _jvm_too(chance, place), _in_recovery(chance, place)) for place in places]
     struck = _sample(chance, crashes, kills // 2)
     errors = [At(place, action) for place in places for action in actions_at(place) if action is not Action.CRASH]
@@ -178,7 +176,7 @@ def plan_store(seed: int, kills: int) -> list[Step]:
         *(_kill(chance) for _ in range(kills - len(struck))),
         *chance.sample(errors, min(len(errors), kills // 4)),
         *(_pause(chance) for _ in range(max(1, kills // 8))),
-        *(StoreCrash(chance.choice(QUERIES), chance.choice(RECORDS)) for _ in range(max(1, kills // 8))),
+        *(StoreStrike(chance.choice(QUERIES), chance.choice(RECORDS)) for _ in range(max(1, kills // 8))),
     ]
     chance.shuffle(steps)
     return _late_ones_last(steps)

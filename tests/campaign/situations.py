@@ -26,7 +26,7 @@ class Situation(Enum):
 SITUATIONS: Mapping[str, Situation] = {
     **dict.fromkeys([*DRIVER_POINTS, *TASK_POINTS], Situation.EPOCH),
     **dict.fromkeys(
-        ["run", "start", "recover.listed", "recover.position", "recover.discarded"],
+        ["run", "start", "recover.begun", "recover.listed", "recover.position", "recover.discarded"],
         Situation.RESTART,
     ),
     "gc.record": Situation.LATE,
@@ -99,10 +99,12 @@ def remote_places(*, cluster: bool = False) -> list[str]:
     return [place for place in places if point_of(place) not in left_out]
 
 
-def store_places() -> list[str]:
-    """Those that each database passes: whether it lists open transactions or loses its rows is its own affair."""
+def store_places(own: Sequence[str]) -> list[str]:
+    """Those that each store passes: whether it lists open transactions or loses its rows is its own affair. `own`:
+    points that a job passes because of its sinks alone."""
     left_out = {*_BY_HAND, Situation.LOSES, Situation.UNDECIDED}
-    return [place for place in exact_places() if situation_of(place) not in left_out]
+    places = [place for place in exact_places() if situation_of(place) not in left_out]
+    return [*places, *(f"{point}.{when}" for point in own for when in ("before", "after"))]
 
 
 _BY_HAND = (Situation.DAMAGED, Situation.LEFT_OVER, Situation.COMES_BACK, Situation.TAKEOVER)

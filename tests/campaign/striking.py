@@ -13,7 +13,7 @@ from tests.campaign.field import Field
 from tests.campaign.footprint import Phase
 from tests.campaign.places import QUERIES
 from tests.campaign.scenarios import SCENARIOS
-from tests.campaign.schedule import At, Damage, Kill, Pause, Scenario, Stall, Step, StoreCrash
+from tests.campaign.schedule import At, Damage, Kill, Pause, Scenario, Stall, Step, StoreStrike
 from tests.campaign.situations import Situation, phase_of, situation_of
 from tidegate.core.errors import Code
 from tidegate.core.failpoints import TASK_POINTS, Action
@@ -56,8 +56,8 @@ def carry_out(step: Step, field: Field) -> Struck:
             return _pause(step, field)
         case Stall():
             return _stall(step, field)
-        case StoreCrash():
-            return _crash_the_store(step, field)
+        case StoreStrike():
+            return _strike_the_store(step, field)
         case Damage():
             with field.between_runs():
                 DAMAGES[step.name](field.query(step.query))
@@ -260,13 +260,13 @@ def _pause(step: Pause, field: Field) -> Struck:
     return Struck(found, f"{step.target.value} stopped", killed=False)
 
 
-def _crash_the_store(step: StoreCrash, field: Field) -> Struck:
+def _strike_the_store(step: StoreStrike, field: Field) -> Struck:
     phase = _go_to(step, field)
     found = phase()
     if field.store is None:
-        raise CampaignFailed("no server to crash")
-    field.store.crash()
-    return Struck(found, "server crashed", killed=False)
+        raise CampaignFailed("no store to strike")
+    field.store.strike()
+    return Struck(found, field.store.title, killed=False)
 
 
 def _stall(step: Stall, field: Field) -> Struck:
@@ -293,7 +293,7 @@ def _stall(step: Stall, field: Field) -> Struck:
     return Struck(phase_of(step.place), "driver stalled", killed=False)
 
 
-def _go_to(step: Kill | Pause | StoreCrash, field: Field) -> Callable[[], Phase]:
+def _go_to(step: Kill | Pause | StoreStrike, field: Field) -> Callable[[], Phase]:
     """Feed an epoch and wait until its record is there, and a moment more; how to see the phase that it is in."""
     epoch = field.feed()
     query = field.query(step.query)

@@ -10,8 +10,10 @@ import tests.campaign.tray
 import tidegate.sinks.files.sink
 import tidegate.sinks.sqlite.sink
 import tidegate.spark.writer
+from tests.campaign.stores.named import load
 
 LOADED = (pd, pc, tests.campaign.tray, tidegate.sinks.files.sink, tidegate.sinks.sqlite.sink, tidegate.spark.writer)
 
 if __name__ == "__main__":
+    load()
     manager()

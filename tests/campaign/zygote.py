@@ -18,9 +18,11 @@ import pyarrow.dataset as ds
 
 from tests.campaign.life import Life
 from tests.campaign.places import PROGRAM, Places
+from tests.campaign.stores.named import load
 
 import_module(os.environ[PROGRAM])  # so that no driver has to
 LOADED = (pd, ds)
+load()
 
 
 def main() -> None:

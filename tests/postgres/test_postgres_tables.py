@@ -331,6 +331,20 @@ def test_a_stage_that_was_altered_is_lost_and_never_taken(place: Place) -> None:
     assert place.rows("SELECT * FROM @.t") == []
 
 
+def test_rows_that_a_trigger_leaves_out_are_not_missed(place: Place) -> None:
+    sink, schema = place.sink(), pa.schema([("k", pa.int64())])
+    sink.open(plan(schema))
+    place.make(
+        "CREATE FUNCTION @.even() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF NEW.k % 2 = 1 THEN RETURN NULL; END IF; RETURN NEW; END $$;"
+        " CREATE TRIGGER even BEFORE INSERT ON @.t FOR EACH ROW EXECUTE FUNCTION @.even()"
+    )
+    tasks = [prepared(sink, schema, [{"k": 2 * task}, {"k": 2 * task + 1}], task=task) for task in range(2)]
+    assert [answer.outcome for answer in sink.commit(tasks)] == [Outcome.COMMITTED] * 2
+    assert place.rows("SELECT k FROM @.t ORDER BY k") == [(0,), (2,)]
+    assert [answer.outcome for answer in sink.commit(tasks)] == [Outcome.ALREADY] * 2
+
+
 def test_the_ledger_stays_bounded_and_stages_of_dead_attempts_go(place: Place) -> None:
     sink, schema = place.sink(), pa.schema([("k", pa.int64())])
     sink.open(plan(schema))

@@ -61,13 +61,20 @@ class MariaDBServer:
     program: ClassVar[str] = "mariadbd"
     settings: ClassVar[Mapping[str, str]] = _SETTINGS
 
-    def __init__(self, programs: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, programs: Path, settings: Mapping[str, str] | None = None, *, on_disk: bool = False) -> None:
         self.port = free_port(())
         self._programs = programs
         self._settings = {**self.settings, **(settings or {})}
-        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-mariadb-", dir=_MEMORY))
+        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-mariadb-", dir=None if on_disk else _MEMORY))
         self._user = user_of_servers()
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def session(self) -> int:
+        """The session of its processes, while it runs."""
+        if self._process is None:
+            raise RuntimeError("the server was not started")
+        return self._process.pid
 
     @property
     def log(self) -> Path:
@@ -109,6 +116,11 @@ class MariaDBServer:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
             self._process.wait()
+
+    def crash(self) -> None:
+        """As by a power loss: it recovers from its log."""
+        self.stop(signal.SIGKILL)
+        self.resume()
 
     def remove(self) -> None:
         self.stop(signal.SIGKILL)
@@ -202,16 +214,18 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def started(**settings: str) -> MariaDBServer:
-    """A server of its own for one test; the caller removes it."""
+def started(*, on_disk: bool = False, **settings: str) -> MariaDBServer:
+    """A server of its own for one test; the caller removes it. `on_disk`: a sync takes its time there."""
     if os.environ.get("TIDEGATE_TEST_MYSQL") == "8.0":
         from tests.support.mysql8 import MYSQL_8, MySQL8Server
 
-        return started_of(MySQL8Server, MYSQL_8, settings)
-    return started_of(MariaDBServer, MARIADB, settings)
+        return started_of(MySQL8Server, MYSQL_8, settings, on_disk=on_disk)
+    return started_of(MariaDBServer, MARIADB, settings, on_disk=on_disk)
 
 
-def started_of(kind: type[MariaDBServer], packages: Packages, settings: Mapping[str, str]) -> MariaDBServer:
+def started_of(
+    kind: type[MariaDBServer], packages: Packages, settings: Mapping[str, str], *, on_disk: bool = False
+) -> MariaDBServer:
     if Extra.MYSQL.missing:
         skip_or_fail("no client for MariaDB: pymysql is not installed")
     try:
@@ -219,7 +233,7 @@ def started_of(kind: type[MariaDBServer], packages: Packages, settings: Mapping[
     except NotToBeHad as reason:
         skip_or_fail(f"no {packages.name} for tests: {reason}")
         raise
-    server = kind(programs, {name.replace("_", "-"): value for name, value in settings.items()})
+    server = kind(programs, {name.replace("_", "-"): value for name, value in settings.items()}, on_disk=on_disk)
     try:
         server.start()
     except BaseException:

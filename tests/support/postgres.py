@@ -109,6 +109,13 @@ class PostgresServer:
         return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{DATABASE}"
 
     @property
+    def session(self) -> int:
+        """The session of its processes, while it runs."""
+        if self._process is None:
+            raise RuntimeError("the server was not started")
+        return self._process.pid
+
+    @property
     def log(self) -> Path:
         return self._folder / "log"
 

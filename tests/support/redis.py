@@ -61,6 +61,13 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
+    def session(self) -> int:
+        """The session of its processes, while it runs."""
+        if self._process is None:
+            raise RuntimeError("the server was not started")
+        return self._process.pid
+
+    @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
@@ -99,6 +106,11 @@ class RedisServer:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+
+    def crash(self) -> None:
+        """As by a power loss: it reads its log again."""
+        self.kill()
+        self.start()
 
     def remove(self) -> None:
         self.kill()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.campaign.drivers import Target
 from tests.campaign.footprint import Phase
-from tests.campaign.schedule import At, Kill, Stall, kills_in, plan, plan_common, plan_remote
+from tests.campaign.schedule import At, Kill, Stall, StoreStrike, kills_in, plan, plan_common, plan_remote, plan_store
 from tests.campaign.situations import (
     COMMON_PLACES,
     OF_OTHER_JOBS,
@@ -16,7 +16,9 @@ from tests.campaign.situations import (
     phase_of,
     remote_places,
     situation_of,
+    store_places,
 )
+from tests.campaign.stores.named import STORES
 from tidegate.core.failpoints import AFTER_SOMETHING, POINTS, RESTORE_POINTS
 
 
@@ -49,6 +51,16 @@ def test_a_plan_for_another_storage_passes_what_can_be_passed_there_and_lets_dri
     small = {situation_of(step.place) for step in plan_remote(3, 12) if isinstance(step, At)}
     assert Situation.LOSES in small
     assert Situation.DAMAGED not in small
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_plan_for_a_store_strikes_the_store_itself_and_only_places_that_it_passes(name: str) -> None:
+    places = store_places(STORES[name].points)
+    steps = plan_store(3, 60, places)
+    assert kills_in(steps) == 60
+    assert sum(isinstance(step, StoreStrike) for step in steps) >= 7
+    assert {step.place for step in steps if isinstance(step, At)} <= set(places)
+    assert ("recover.begun.after" in places) == (name == "redis")
 
 
 def test_every_registered_place_belongs_to_some_level_and_has_a_phase() -> None:

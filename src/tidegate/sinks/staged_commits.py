@@ -11,7 +11,9 @@ COMMITTED, so that each look is a new one.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Generic
 
 from tidegate.core.records import Answer, Committable, Evidence, Outcome
@@ -21,10 +23,19 @@ from tidegate.sinks.refusals import row_conflict
 from tidegate.sinks.standing import PROVES, Standing, in_words
 
 
+class _NotAllTaken(Exception):
+    """Another number of rows was taken than a stage must have. Rolls the transaction back."""
+
+
 class StagedCommits(DatabaseAccess[SessionT, LedgerT], Generic[SessionT, LedgerT]):
     """Takes prepared stages into the table of a sink, and finds out which of them were taken."""
 
     # --- what a database does in its own way ---------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def has_key(self) -> bool:
+        """True if a row replaces another one with its key."""
 
     @abstractmethod
     def stage_of(self, committable: Committable) -> str:
@@ -39,8 +50,8 @@ class StagedCommits(DatabaseAccess[SessionT, LedgerT], Generic[SessionT, LedgerT
         """The number of rows in a stage that exists."""
 
     @abstractmethod
-    def take(self, connection: SessionT, stage: str) -> None:
-        """Move the rows of a stage into the table, inside the open transaction."""
+    def take(self, connection: SessionT, stage: str) -> int:
+        """Take the rows of a stage into the table, inside the open transaction. Returns how many were inserted."""
 
     @abstractmethod
     def is_of_a_row(self, error: Exception) -> bool:
@@ -57,25 +68,22 @@ class StagedCommits(DatabaseAccess[SessionT, LedgerT], Generic[SessionT, LedgerT
             return []
         try:
             with self.connected() as connection:
+                commit = partial(self._commit, connection, committables)
                 try:
-                    return self._commit(connection, committables)
+                    return self._in_one_look(commit)
                 except self.errors as error:
                     if not self.is_worth_another_try(error):
                         raise
-                    return self._commit(connection, committables)
+                    return self._in_one_look(commit)
         except self.errors as error:
             return self._not_taken(error, committables)
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         try:
-            with self.connected() as connection, self.transaction(connection):
-                lost = self._lost(connection, committables)
-                if lost:
-                    return lost
-                self._take(connection, committables)
+            with self.connected() as connection:
+                return self._in_one_look(partial(self._commit_straight, connection, committables))
         except self.errors as error:
             return self._not_taken(error, committables)
-        return answer_all(committables, Outcome.COMMITTED, "")
 
     def evidence(self, committable: Committable) -> Evidence:
         attempt = committable.attempt
@@ -89,7 +97,18 @@ class StagedCommits(DatabaseAccess[SessionT, LedgerT], Generic[SessionT, LedgerT
             return Evidence.UNKNOWN
         return PROVES[standing]
 
-    def _commit(self, connection: SessionT, committables: Sequence[Committable]) -> list[Answer]:
+    def _in_one_look(self, commit: Callable[[bool], list[Answer]]) -> list[Answer]:
+        """What `commit(counts)` answers. `counts`: it counts the stages before it takes them.
+
+        First without: the number of rows that an INSERT has taken says whether a stage had all of its rows. It says
+        nothing with a key, where the last row of a key wins, nor where a trigger leaves rows out.
+        """
+        if not self.has_key:
+            with suppress(_NotAllTaken):
+                return commit(False)
+        return commit(True)
+
+    def _commit(self, connection: SessionT, committables: Sequence[Committable], counts: bool) -> list[Answer]:
         """The one transaction."""
         attempt, ledger = committables[0].attempt, self.ledger(connection)
         with self.transaction(connection):
@@ -98,32 +117,41 @@ class StagedCommits(DatabaseAccess[SessionT, LedgerT], Generic[SessionT, LedgerT
             if standing is Standing.SAME:
                 ledger.touch(attempt.sink, attempt.epoch)
             elif standing is Standing.OPEN:
-                lost = self._lost(connection, committables)
+                lost = self._lost(connection, committables, counts)
                 if lost:
                     return lost
-                self._take(connection, committables)
+                self._take(connection, committables, counts)
                 self.record(ledger, committables)
         return self._answer(ledger, committables, standing)
 
-    def _take(self, connection: SessionT, committables: Sequence[Committable]) -> None:
+    def _commit_straight(self, connection: SessionT, committables: Sequence[Committable], counts: bool) -> list[Answer]:
+        with self.transaction(connection):
+            lost = self._lost(connection, committables, counts)
+            if lost:
+                return lost
+            self._take(connection, committables, counts)
+        return answer_all(committables, Outcome.COMMITTED, "")
+
+    def _take(self, connection: SessionT, committables: Sequence[Committable], counted: bool) -> None:
         """In the order of the tasks: of several rows of one key the last one wins."""
         for each in sorted(committables, key=lambda committable: committable.attempt.task):
-            self.take(connection, self.stage_of(each))
+            if self.take(connection, self.stage_of(each)) != each.rows and not counted:
+                raise _NotAllTaken
 
-    def _lost(self, connection: SessionT, committables: Sequence[Committable]) -> list[Answer]:
+    def _lost(self, connection: SessionT, committables: Sequence[Committable], counts: bool) -> list[Answer]:
         """An answer for each committable if at least one has lost its stage; otherwise an empty list."""
         there = self.present(connection, [self.stage_of(each) for each in committables])
-        flaws = [self._flaw(connection, each, there) for each in committables]
+        flaws = [self._flaw(connection, each, there, counts) for each in committables]
         if not any(flaws):
             return []
         waiting = Answer(outcome=Outcome.RETRY, detail="not taken: another stage of this epoch is lost")
         return [Answer(outcome=Outcome.LOST, detail=flaw) if flaw else waiting for flaw in flaws]
 
-    def _flaw(self, connection: SessionT, committable: Committable, there: set[str]) -> str | None:
+    def _flaw(self, connection: SessionT, committable: Committable, there: set[str], counts: bool) -> str | None:
         stage = self.stage_of(committable)
         if stage not in there:
             return f"table {stage} is gone"
-        rows = self.rows_in(connection, stage)
+        rows = self.rows_in(connection, stage) if counts else committable.rows
         return None if rows == committable.rows else f"table {stage} has {rows} rows instead of {committable.rows}"
 
     def _answer(self, ledger: LedgerT, committables: Sequence[Committable], standing: Standing) -> list[Answer]:

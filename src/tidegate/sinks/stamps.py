@@ -73,7 +73,8 @@ def place_of_attempt(attempt: Attempt) -> str:
 
 
 def place_of_row(row: int) -> str:
-    return _ordered(row)
+    digits = str(row)  # as `_ordered` does it; called for each row
+    return f"{len(digits):02}{digits}"
 
 
 def numbers_of(place: str) -> list[int]:

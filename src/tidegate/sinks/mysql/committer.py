@@ -31,6 +31,10 @@ class MySQLCommitter(MySQLAccess, StagedCommits[MySQLSession, MySQLLedger]):
 
     protocol: ClassVar[MySQLProtocol] = MySQLProtocol.STAGED
 
+    @property
+    def has_key(self) -> bool:
+        return bool(self.sink.key)
+
     def stage_of(self, committable: Committable) -> str:
         return committable.handle[STAGE]
 
@@ -40,8 +44,8 @@ class MySQLCommitter(MySQLAccess, StagedCommits[MySQLSession, MySQLLedger]):
     def rows_in(self, connection: MySQLSession, stage: str) -> int:
         return run(connection, f"SELECT COUNT(*) FROM {quoted(stage)}")[0][0]
 
-    def take(self, connection: MySQLSession, stage: str) -> None:
-        take(connection, self.sink, stage)
+    def take(self, connection: MySQLSession, stage: str) -> int:
+        return take(connection, self.sink, stage)
 
     def is_of_a_row(self, error: Exception) -> bool:
         return isinstance(error, MySQLError) and is_of_a_row(error)
@@ -51,4 +55,4 @@ class MySQLCommitter(MySQLAccess, StagedCommits[MySQLSession, MySQLLedger]):
 
         The second try then updates it.
         """
-        return bool(self.sink.key) and isinstance(error, MySQLError) and code_of(error) == DUPLICATE
+        return self.has_key and isinstance(error, MySQLError) and code_of(error) == DUPLICATE

@@ -17,10 +17,11 @@ from tidegate.sinks.mysql.names import DELETED, RESERVED, ROW, list_of, quoted
 from tidegate.sinks.mysql.server import MySQLSession, run, run_exactly
 
 
-def take(connection: MySQLSession, sink: DeclaredMySQLSink, stage: str) -> None:
-    """Take all rows of a stage, inside the open transaction."""
-    for statement in _statements(sink, quoted(stage), _columns_of(connection, stage)):
-        run_exactly(connection, statement)
+def take(connection: MySQLSession, sink: DeclaredMySQLSink, stage: str) -> int:
+    """Take all rows of a stage, inside the open transaction. Returns the number of rows that were inserted."""
+    statements = _statements(sink, quoted(stage), _columns_of(connection, stage))
+    touched = [run_exactly(connection, statement) for statement in statements]
+    return touched[-1]
 
 
 def _statements(sink: DeclaredMySQLSink, stage: str, names: list[str]) -> Iterator[str]:

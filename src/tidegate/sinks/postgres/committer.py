@@ -30,6 +30,10 @@ class PostgresCommitter(PostgresAccess, StagedCommits[Session, Ledger]):
 
     protocol: ClassVar[CommitProtocol] = CommitProtocol.STAGED
 
+    @property
+    def has_key(self) -> bool:
+        return bool(self.sink.key)
+
     def stage_of(self, committable: Committable) -> str:
         return committable.handle[STAGE]
 
@@ -40,8 +44,8 @@ class PostgresCommitter(PostgresAccess, StagedCommits[Session, Ledger]):
         found = run(connection, f"SELECT pg_catalog.count(*) FROM {qualified(self.sink, stage)}").fetchone()
         return 0 if found is None else found[0]
 
-    def take(self, connection: Session, stage: str) -> None:
-        take(connection, self.sink, stage)
+    def take(self, connection: Session, stage: str) -> int:
+        return take(connection, self.sink, stage)
 
     def is_of_a_row(self, error: Exception) -> bool:
         """Not if the server refuses a row of the ledger."""

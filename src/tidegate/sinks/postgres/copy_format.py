@@ -1,15 +1,18 @@
 """Rows in the binary format of COPY (postgresql.org/docs/current/sql-copy.html, "Binary Format").
 
-Each field is its length in four bytes and its content; a null has the length -1 and no content. Fields, and then rows,
-are joined in Arrow: no value passes through Python, except those of numeric, uuid and JSON.
+Each field is its length in four bytes and its content; a null has the length -1 and no content. No value passes through
+Python, except those of numeric, uuid and JSON. Most of the time goes into joining parts of rows, so there are few: all
+parts of a fixed width that stand side by side are one record of numpy, and Arrow joins only what lies between them.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, cast
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -33,39 +36,88 @@ TRAILER = b"\xff\xff"
 
 _compute = cast("Any", pc)
 _BYTES = pa.large_binary()
-_NULL = pa.scalar(b"\xff\xff\xff\xff", _BYTES)
 
 
-def rows_of(batch: pa.RecordBatch, columns: Sequence[TableColumn], extra: Sequence[Column] = ()) -> bytes:
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """A part of a fixed width in every row. `kind`: numpy's name of it. `values`: one a row, or one for all of them."""
+
+    kind: str
+    values: Numbers | int
+
+
+_Part: TypeAlias = "_Fixed | Column"
+"""A column is of binary values without nulls."""
+
+
+def rows_of(batch: pa.RecordBatch, columns: Sequence[TableColumn], extra: Sequence[Column] = ()) -> bytes | memoryview:
     """The rows of `batch`, whose columns go into `columns` of the table. `extra`: columns behind them, without nulls:
     booleans and 64-bit integers.
     """
-    fields = [field_of(values, column) for values, column in zip(columns_of(batch), columns, strict=True)]
+    fields = [_field(values, column) for values, column in zip(columns_of(batch), columns, strict=True)]
     fields += [_ENCODERS["bool" if pa.types.is_boolean(values.type) else "int8"](values) for values in extra]
-    count = pa.scalar(np.array([len(fields)], ">i2").tobytes(), _BYTES)
-    return _content(_joined(count, *fields))
+    count = _Fixed(">i2", len(fields))
+    return _content(_joined([count, *(part for field in fields for part in field)], batch.num_rows))
 
 
-def field_of(values: Column, column: TableColumn) -> Column:
-    """The fields of a column of Arrow, as binary values."""
+def _field(values: Column, column: TableColumn) -> list[_Part]:
+    """The parts of a field, in each row."""
     if is_plain_array(values.type) and column.element:
         return _arrays(values, column)
     if goes_as_json(values.type):
-        texts = [None if value is None else json_text(value) for value in json_values(values)]
-        return _ENCODERS["jsonb" if column.type == "jsonb" else "text"](pa.array(texts, pa.large_string()))
+        texts = [None if value is None else json_text(value).encode() for value in json_values(values)]
+        return _ENCODERS["jsonb" if column.type == "jsonb" else "bytea"](_binaries(texts))
     return _ENCODERS["text" if column.is_enum else column.type](values)
 
 
-def _joined(*parts: Any) -> Column:
-    return _compute.binary_join_element_wise(*parts, pa.scalar(b"", _BYTES))
+# --- parts of rows -------------------------------------------------------------------------------------------
 
 
-def _content(joined: Any) -> bytes:
+def _joined(parts: Iterable[_Part], rows: int) -> Column:
+    """All parts of each row, one behind the other, as binary values without nulls."""
+    columns = list(_side_by_side(parts, rows))
+    return columns[0] if len(columns) == 1 else _compute.binary_join_element_wise(*columns, _scalar(b""))
+
+
+def _side_by_side(parts: Iterable[_Part], rows: int) -> Iterator[Column]:
+    for is_fixed, group in groupby(parts, lambda part: isinstance(part, _Fixed)):
+        if is_fixed:
+            yield _records([part for part in group if isinstance(part, _Fixed)], rows)
+        else:
+            yield from (part for part in group if not isinstance(part, _Fixed))
+
+
+def _records(parts: Sequence[_Fixed], rows: int) -> Column:
+    content: Any = np.empty(rows, [(str(number), part.kind) for number, part in enumerate(parts)])
+    for number, part in enumerate(parts):
+        content[str(number)] = part.values
+    ends = np.arange(rows + 1, dtype=np.int64) * content.dtype.itemsize
+    return _of_buffers(ends, content.view(np.uint8))
+
+
+def _binaries(values: Sequence[bytes | None]) -> Column:
+    contents = [value or b"" for value in values]
+    there = np.packbits(np.fromiter((value is not None for value in values), bool, len(values)), bitorder="little")
+    return _of_buffers(np.cumsum([0, *map(len, contents)], dtype=np.int64), b"".join(contents), there)
+
+
+def _of_buffers(ends: Any, content: Any, there: Any = None) -> Column:
+    """Binary values that end at `ends`, which begins with 0. `there`: a bit a value, if some are null."""
+    whole: Any = pa.Array
+    valid = None if there is None else pa.py_buffer(there)
+    return whole.from_buffers(_BYTES, len(ends) - 1, [valid, pa.py_buffer(ends), pa.py_buffer(content)])
+
+
+def _scalar(content: bytes) -> Any:
+    return _binaries([content])[0]
+
+
+def _content(joined: Any) -> bytes | memoryview:
     """The bytes of all values of a binary column, one after the other."""
     if not len(joined):
         return b""
     offsets = _offsets(joined)
-    return memoryview(joined.buffers()[2])[int(offsets[0]) : int(offsets[-1])].tobytes()
+    return memoryview(joined.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
 
 
 def _offsets(joined: Any) -> Numbers:
@@ -75,39 +127,31 @@ def _offsets(joined: Any) -> Numbers:
 # --- fields of a fixed width -------------------------------------------------------------------------------
 
 
-def _fixed(kind: str, convert: Callable[[Column], Numbers]) -> Callable[[Column], Column]:
+def _fixed(kind: str, convert: Callable[[Column], Numbers]) -> Callable[[Column], list[_Part]]:
     """Fields of one big-endian number each."""
+    length = _Fixed(">i4", np.dtype(kind).itemsize)
 
-    def encode(column: Column) -> Column:
-        content = np.empty(len(column), [("length", ">i4"), ("value", kind)])
-        content["length"] = np.dtype(kind).itemsize
-        content["value"] = convert(column)
-        return _with_nulls(_of_records(content), column)
+    def encode(column: Column) -> list[_Part]:
+        parts: list[_Part] = [length, _Fixed(kind, convert(column))]
+        return [_with_nulls(_joined(parts, len(column)), column)] if column.null_count else parts
 
     return encode
 
 
-def _of_records(records: Numbers) -> Column:
-    """An array of numpy's records, as binary values."""
-    kind = cast("Any", pa.binary)(records.dtype.itemsize)
-    return _of_buffers(kind, len(records), [None, records.tobytes()]).cast(_BYTES)
-
-
-def _of_buffers(kind: pa.DataType, length: int, buffers: Sequence[Any]) -> Any:
-    whole: Any = pa.Array
-    return whole.from_buffers(kind, length, [each if each is None else pa.py_buffer(each) for each in buffers])
-
-
 def _with_nulls(fields: Column, column: Column) -> Column:
-    return _compute.if_else(column.is_valid(), fields, _NULL) if column.null_count else fields
+    return _compute.if_else(column.is_valid(), fields, _scalar(b"\xff\xff\xff\xff"))
 
 
 def _numbers(column: Column) -> Numbers:
-    return cast("Any", column).fill_null(0).to_numpy(zero_copy_only=False)
+    return _filled(column, 0).to_numpy(zero_copy_only=False)
 
 
 def _booleans(column: Column) -> Numbers:
-    return cast("Any", column).fill_null(False).to_numpy(zero_copy_only=False)
+    return _filled(column, False).to_numpy(zero_copy_only=False)
+
+
+def _filled(column: Column, instead: object) -> Any:
+    return cast("Any", column).fill_null(instead) if column.null_count else column
 
 
 def _whole(column: Column, kind: pa.DataType) -> Numbers:
@@ -128,52 +172,54 @@ def _microseconds(column: Column) -> Numbers:
 # --- fields of any length ----------------------------------------------------------------------------------
 
 
-def _varying(column: Column, before: bytes = b"") -> Column:
+def _varying(column: Column) -> list[_Part]:
     content = cast("Any", column).cast(_BYTES)
-    lengths = _numbers(_compute.binary_length(content)).astype(np.int64) + len(before)
-    sizes = np.empty(len(column), [("length", ">i4")])
-    sizes["length"] = lengths
-    filled = content.fill_null(b"") if column.null_count else content
-    return _with_nulls(_joined(_of_records(sizes), pa.scalar(before, _BYTES), filled), column)
+    lengths = _compute.binary_length(content)
+    if column.null_count:
+        content, lengths = content.fill_null(_scalar(b"")), lengths.fill_null(-1)
+    return [_Fixed(">i4", lengths.to_numpy()), content]
+
+
+def _texts(column: Column) -> list[_Part]:
+    return _varying(_bytes_of(column))
 
 
 def _bytes_of(column: Column) -> Column:
     return cast("Any", column).cast(pa.binary() if pa.types.is_string(column.type) else _BYTES)
 
 
-def _jsonb(column: Column) -> Column:
-    return _varying(_bytes_of(column), b"\x01")  # the version of the format
+def _jsonb(column: Column) -> list[_Part]:
+    content = cast("Any", column).cast(_BYTES)
+    version = _scalar(b"\x01")  # of the format
+    return _varying(_compute.binary_join_element_wise(version, content, _scalar(b"")))
 
 
-def _numerics(column: Column) -> Column:
+def _numerics(column: Column) -> list[_Part]:
     values: list[Any] = cast("Any", column).to_pylist()
     dump = DecimalBinaryDumper(Decimal).dump
-    return _varying(pa.array([None if each is None else bytes(dump(Decimal(each)) or b"") for each in values], _BYTES))
+    return _varying(_binaries([None if each is None else bytes(dump(Decimal(each)) or b"") for each in values]))
 
 
-def _uuids(column: Column) -> Column:
+def _uuids(column: Column) -> list[_Part]:
     values: list[str | None] = cast("Any", column).to_pylist()
-    return _varying(pa.array([None if each is None else uuid.UUID(each).bytes for each in values], _BYTES))
+    return _varying(_binaries([None if each is None else uuid.UUID(each).bytes for each in values]))
 
 
-def _arrays(column: Column, of: TableColumn) -> Column:
+def _arrays(column: Column, of: TableColumn) -> list[_Part]:
     """Arrays of one dimension, which begin at 1. An empty one has no dimension."""
-    elements = _ENCODERS[of.element](elements_of(column))
+    inner = elements_of(column)
+    elements = _joined(_ENCODERS[of.element](inner), len(inner))
     bounds = bounds_of(column).astype(np.int64)
     counts = np.diff(bounds)
     ends = (_offsets(elements) - _offsets(elements)[0])[bounds] if len(elements) else np.zeros(len(bounds), np.int64)
-    content = _of_buffers(_BYTES, len(column), [None, ends.tobytes(), _content(elements)])
-    head = np.empty(
-        len(column), [(name, ">i4") for name in ("length", "dimensions", "flags", "type", "count", "first")]
-    )
-    head["length"], head["dimensions"], head["flags"], head["type"] = 20 + np.diff(ends), 1, 0, of.element_oid
-    head["count"], head["first"] = counts, 1
+    content = _of_buffers(ends, _content(elements))
+    head = [_Fixed(">i4", each) for each in (20 + np.diff(ends), 1, 0, of.element_oid, counts, 1)]
     empty = np.array([12, 0, 0, of.element_oid], ">i4").tobytes()
-    whole = _compute.if_else(pa.array(counts > 0), _joined(_of_records(head), content), pa.scalar(empty, _BYTES))
-    return _with_nulls(whole, column)
+    whole = _compute.if_else(counts > 0, _joined([*head, content], len(column)), _scalar(empty))
+    return [_with_nulls(whole, column) if column.null_count else whole]
 
 
-_ENCODERS: dict[str, Callable[[Column], Column]] = {
+_ENCODERS: dict[str, Callable[[Column], list[_Part]]] = {
     "bool": _fixed(">i1", _booleans),
     "int2": _fixed(">i2", _numbers),
     "int4": _fixed(">i4", _numbers),
@@ -188,6 +234,6 @@ _ENCODERS: dict[str, Callable[[Column], Column]] = {
     "bytea": _varying,
     "uuid": _uuids,
     "jsonb": _jsonb,
-    **dict.fromkeys(("text", "varchar", "citext", "json"), lambda column: _varying(_bytes_of(column))),
+    **dict.fromkeys(("text", "varchar", "citext", "json"), _texts),
 }
 """By the name of the type in `pg_type`."""

@@ -47,7 +47,7 @@ class CopyingTransaction(Transaction):
     def _look(self, batch: pa.RecordBatch, shape: StageShape) -> None:
         """Called with each batch before it is copied."""
 
-    def _copied(self, data: bytes) -> None:
+    def _copied(self, data: bytes | memoryview) -> None:
         """Called with all bytes that are copied."""
 
     @abstractmethod
@@ -106,7 +106,7 @@ class CopyingTransaction(Transaction):
         self._put(shape.rows(batch, self._rows))
         self._rows += batch.num_rows
 
-    def _put(self, data: bytes) -> None:
+    def _put(self, data: bytes | memoryview) -> None:
         if self._copy is not None:
             self._copied(data)
             self._copy.write(data)

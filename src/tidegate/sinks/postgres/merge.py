@@ -14,11 +14,11 @@ from tidegate.sinks.postgres.shape import DELETED, RESERVED, ROW
 from tidegate.sinks.sql_names import list_of, quoted
 
 
-def take(connection: Session, sink: DeclaredPostgresSink, stage: str) -> None:
-    """Take all rows of a stage, inside the open transaction."""
+def take(connection: Session, sink: DeclaredPostgresSink, stage: str) -> int:
+    """Take all rows of a stage, inside the open transaction. Returns the number of rows that were inserted."""
     names = _columns_of(connection, sink.schema, stage)
-    for statement in _statements(sink, stage, names):
-        run(connection, statement)
+    touched = [run(connection, statement).rowcount for statement in _statements(sink, stage, names)]
+    return touched[-1]
 
 
 def _statements(sink: DeclaredPostgresSink, stage: str, names: list[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import integers
 from tidegate.sinks.arrow import columns_of, fields_of
 from tidegate.sinks.keyed import deletes
 from tidegate.sinks.postgres.copy_format import rows_of
@@ -90,10 +91,11 @@ class StageShape:
         beside = [*([ROW] if self.rules.key else []), *([DELETED] if self.rules.deleted is not None else [])]
         return f"COPY {stage} ({list_of([*self.names, *beside])}) FROM STDIN (FORMAT binary{options})".encode()
 
-    def rows(self, batch: pa.RecordBatch, first: int) -> bytes:
+    def rows(self, batch: pa.RecordBatch, first: int) -> bytes | memoryview:
         """The rows of `batch` for this COPY. `first`: the number of its first row in the attempt."""
-        numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
-        beside: list[Any] = [numbers] if self.rules.key else []
+        beside: list[Any] = []
+        if self.rules.key:
+            beside.append(integers(range(first, first + batch.num_rows), pa.int64()))
         if self.rules.deleted is not None:
             beside.append(deletes(batch, self.rules.deleted))
         return rows_of(self.rules.prepared(batch).select(list(self.names)), self.table.of(self.names), beside)

@@ -40,7 +40,7 @@ class PostgresTransaction(CopyingTransaction):
         if shape.has_long_key(batch):
             self._test_of_keys = shape.index_of_keys(qualified(self._sink, self._stage))
 
-    def _copied(self, data: bytes) -> None:
+    def _copied(self, data: bytes | memoryview) -> None:
         self._sum.update(data)
 
     def _checksum(self) -> str:

@@ -61,7 +61,7 @@ class _Trial:
         data = self._shape.rows(self._batch.take(integers(rows, pa.int64())), 0)
         try:
             with self._connection.transaction(), self._connection.cursor().copy(self._copy) as copy:
-                copy.write(HEADER + data + TRAILER)
+                copy.write(b"".join((HEADER, data, TRAILER)))
         except psycopg.Error as error:
             if is_of_a_row(error):
                 return error

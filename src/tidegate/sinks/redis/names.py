@@ -34,11 +34,13 @@ class KeyNames:
     def bucket_of(self, key: bytes) -> int:
         return crc32(key) % (self.buckets or 1)
 
-    def row(self, key: bytes) -> bytes:
-        return self._head(self.bucket_of(key)).encode() + b":" + key
+    def rows(self, bucket: int) -> bytes:
+        """What stands before the keys of a bucket in the names of their rows."""
+        return f"{self._head(bucket)}:".encode()
 
-    def stamp(self, key: bytes) -> bytes:
-        return f"{self._head(self.bucket_of(key))}:{OWN}:stamp:".encode() + key
+    def stamps(self, bucket: int) -> bytes:
+        """The same in the names of their stamps."""
+        return f"{self._head(bucket)}:{OWN}:stamp:".encode()
 
     def ledger(self, bucket: int) -> str:
         return f"{self._head(bucket)}:{OWN}"

@@ -108,10 +108,12 @@ class RedisTransaction(Transaction):
         of_bucket: dict[int, _Bucketful] = {}
         for row, key in enumerate(keys):
             bucket = sink.names.bucket_of(key)
-            self._buckets.add(bucket)
-            written = [] if gone[row] else values[row]
-            self._checksum.update(b"\0".join([key, *written, b""]))
-            rows = of_bucket.setdefault(bucket, _Bucketful(sink, bucket))
+            written = () if gone[row] else values[row]
+            self._checksum.update(b"\0".join((key, *written, b"")))
+            rows = of_bucket.get(bucket)
+            if rows is None:
+                rows = of_bucket[bucket] = _Bucketful(sink, bucket)
+                self._buckets.add(bucket)
             rows.add(key, place_of_row(self._rows + row), written)
             if rows.is_full:
                 yield of_bucket.pop(bucket).call(self._of_attempt)
@@ -160,7 +162,9 @@ class _Bucketful:
     """Rows of one bucket for one script."""
 
     def __init__(self, sink: DeclaredRedisSink, bucket: int) -> None:
-        self._sink = sink
+        self._script = WRITE_HASHES if sink.format is RowFormat.HASH else WRITE_STRINGS
+        self._row = sink.names.rows(bucket)
+        self._stamp = sink.names.stamps(bucket) if sink.format is RowFormat.JSON else None
         self._keys: list[bytes | str] = [sink.names.ledger(bucket), sink.names.deleted(bucket)]
         self._values: list[bytes | str | int] = []
         self._count = 0
@@ -171,16 +175,15 @@ class _Bucketful:
         return self._count >= _ROWS_AT_ONCE or self._bytes >= _BYTES_AT_ONCE
 
     def add(self, key: bytes, place: str, written: Sequence[bytes]) -> None:
-        self._keys.append(self._sink.names.row(key))
-        if self._sink.format is RowFormat.JSON:
-            self._keys.append(self._sink.names.stamp(key))
-        self._values += [place, len(written), *written]
+        self._keys.append(self._row + key)
+        if self._stamp is not None:
+            self._keys.append(self._stamp + key)
+        self._values += (place, len(written), *written)
         self._count += 1
         self._bytes += len(key) + sum(map(len, written))
 
     def call(self, of_attempt: Sequence[str]) -> Call:
-        script = WRITE_HASHES if self._sink.format is RowFormat.HASH else WRITE_STRINGS
-        return Call(script, self._keys, [*of_attempt, *self._values])
+        return Call(self._script, self._keys, [*of_attempt, *self._values])
 
 
 def _shown(word: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -60,19 +61,21 @@ def keys_of(batch: pa.RecordBatch, key: tuple[str, ...]) -> list[bytes]:
     return [b":".join(_escaped(part or b"") for part in row) for row in zip(*parts, strict=True)]
 
 
-def as_fields(batch: pa.RecordBatch) -> list[list[bytes]]:
+def as_fields(batch: pa.RecordBatch) -> list[tuple[bytes, ...]]:
     """Each row as the fields and values of a hash. A null is left out."""
-    names = [name.encode() for name in batch.schema.names]
-    columns = [_as_values(column) for column in columns_of(batch)]
-    return [
-        [each for name, value in zip(names, row, strict=True) if value is not None for each in (name, value)]
-        for row in zip(*columns, strict=True)
-    ]
+    pairs = zip(batch.schema.names, columns_of(batch), strict=True)
+    sides = [side for name, column in pairs for side in (repeat(name.encode()), _as_values(column))]
+    return [_without_nulls(row) if None in row else cast("tuple[bytes, ...]", row) for row in zip(*sides)]  # noqa: B905
 
 
-def as_json(batch: pa.RecordBatch) -> list[list[bytes]]:
+def _without_nulls(row: tuple[bytes | None, ...]) -> tuple[bytes, ...]:
+    pairs = zip(row[::2], row[1::2], strict=True)
+    return tuple(each for name, value in pairs if value is not None for each in (name or b"", value))
+
+
+def as_json(batch: pa.RecordBatch) -> list[tuple[bytes, ...]]:
     """Each row as a text of JSON."""
-    return [[each] for each in json_objects(batch)]
+    return [(each,) for each in json_objects(batch)]
 
 
 def deletes(batch: pa.RecordBatch, flag: str | None) -> list[bool]:

@@ -73,7 +73,7 @@ class DeltaSink(TwoPhaseSink):
     promises: ClassVar[Sequence[Promise]] = (
         Promise(
             page="delta.md",
-            readers_see="an epoch's rows all at once, in one commit of the table's log, without the older rows of their keys",
+            readers_see="an epoch's rows all at once, in one commit of the log, without older rows of their keys",
             after_crash="not there or whole; the next start finishes it",
             needs="a table without `delta.setTransactionRetentionDuration`",
         ),

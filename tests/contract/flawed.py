@@ -66,8 +66,8 @@ class FlawedFiles(FileSink):
 class _OnADisk(FileTransaction):
     @property
     def files(self) -> StagedFiles:
-        assert isinstance(self._stage, LocalStage)
-        return self._stage.files
+        assert isinstance(self.stage, LocalStage)
+        return self.stage.files
 
 
 # --- in the tasks ------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class TakesPreparedForCommitted(FlawedTable):
 
     def evidence(self, committable: Committable) -> Evidence:
         found = super().evidence(committable)
-        prepared = self._stage.file(committable.attempt).exists() and committable.attempt.sink.generation == 1
+        prepared = self.stage.file(committable.attempt).exists() and committable.attempt.sink.generation == 1
         return Evidence.PRESENT if found is Evidence.ABSENT and prepared else found
 
 
@@ -347,7 +347,7 @@ class AbortsByDeleting(FlawedTable):
     names = "test_aborting_what_is_open_deletes_no_journal"
 
     def pending(self, identity: SinkIdentity) -> Sequence[str]:
-        return [str(file) for file in self._stage.root.glob("**/*.stage")]
+        return [str(file) for file in self.stage.root.glob("**/*.stage")]
 
     def abort(self, transactions: Sequence[str]) -> None:
         for name in transactions:

@@ -117,28 +117,31 @@ class StagedCommits(DatabaseAccess[SessionT, LedgerT], Generic[SessionT, LedgerT
             if standing is Standing.SAME:
                 ledger.touch(attempt.sink, attempt.epoch)
             elif standing is Standing.OPEN:
-                lost = self._lost(connection, committables, counts)
+                lost = self.lost(connection, committables, counts)
                 if lost:
                     return lost
-                self._take(connection, committables, counts)
+                self.take_all(connection, committables, counts)
                 self.record(ledger, committables)
         return self._answer(ledger, committables, standing)
 
     def _commit_straight(self, connection: SessionT, committables: Sequence[Committable], counts: bool) -> list[Answer]:
         with self.transaction(connection):
-            lost = self._lost(connection, committables, counts)
+            lost = self.lost(connection, committables, counts)
             if lost:
                 return lost
-            self._take(connection, committables, counts)
+            self.take_all(connection, committables, counts)
         return answer_all(committables, Outcome.COMMITTED, "")
 
-    def _take(self, connection: SessionT, committables: Sequence[Committable], counted: bool) -> None:
-        """In the order of the tasks: of several rows of one key the last one wins."""
+    def take_all(self, connection: SessionT, committables: Sequence[Committable], counted: bool) -> None:
+        """Inside the open transaction, in the order of the tasks: of several rows of one key the last one wins.
+
+        `counted`: the stages were counted before.
+        """
         for each in sorted(committables, key=lambda committable: committable.attempt.task):
             if self.take(connection, self.stage_of(each)) != each.rows and not counted:
                 raise _NotAllTaken
 
-    def _lost(self, connection: SessionT, committables: Sequence[Committable], counts: bool) -> list[Answer]:
+    def lost(self, connection: SessionT, committables: Sequence[Committable], counts: bool) -> list[Answer]:
         """An answer for each committable if at least one has lost its stage; otherwise an empty list."""
         there = self.present(connection, [self.stage_of(each) for each in committables])
         flaws = [self._flaw(connection, each, there, counts) for each in committables]

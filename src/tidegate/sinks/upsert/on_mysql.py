@@ -255,10 +255,10 @@ class _TakenByMySQL(UpsertTransaction):
 class MySQLUpsertCommitter(MySQLCommitter):
     """The rows are in the table already: a commit looks for their marks, and leaves the evidence."""
 
-    def _take(self, connection: MySQLSession, in_task_order: Sequence[Committable]) -> None:
-        UpsertCommitter(MySQLUpsertSession(connection)).finish(in_task_order)
+    def take_all(self, connection: MySQLSession, committables: Sequence[Committable], counted: bool) -> None:
+        UpsertCommitter(MySQLUpsertSession(connection)).finish(committables)
 
-    def _lost(self, connection: MySQLSession, committables: Sequence[Committable]) -> list[Answer]:
+    def lost(self, connection: MySQLSession, committables: Sequence[Committable], counts: bool) -> list[Answer]:
         return UpsertCommitter(MySQLUpsertSession(connection)).lost(committables)
 
 

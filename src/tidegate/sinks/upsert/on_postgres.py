@@ -203,10 +203,10 @@ class _TakenByPostgres(UpsertTransaction):
 class PostgresUpsertCommitter(PostgresCommitter):
     """The rows are in the table already: a commit looks for their marks, and leaves the evidence."""
 
-    def _take(self, connection: Session, in_task_order: Sequence[Committable]) -> None:
-        UpsertCommitter(PostgresUpsertSession(connection, self.sink.schema)).finish(in_task_order)
+    def take_all(self, connection: Session, committables: Sequence[Committable], counted: bool) -> None:
+        UpsertCommitter(PostgresUpsertSession(connection, self.sink.schema)).finish(committables)
 
-    def _lost(self, connection: Session, committables: Sequence[Committable]) -> list[Answer]:
+    def lost(self, connection: Session, committables: Sequence[Committable], counts: bool) -> list[Answer]:
         return UpsertCommitter(PostgresUpsertSession(connection, self.sink.schema)).lost(committables)
 
 

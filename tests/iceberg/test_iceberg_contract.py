@@ -14,7 +14,7 @@ class OnATable(SinkContract):
     """The library keeps threads, which do not live behind a fork."""
 
     forks_with_client = False
-    kills_at_most = 6
+    kills_at_most = 3
 
     def make_sink(self) -> IcebergSink:
         return sink_in(self.folder)

@@ -6,7 +6,7 @@ import json
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -214,3 +214,22 @@ def test_large_rows_go_into_several_files(tmp_path: Path) -> None:
     assert outcome(sink, staged(sink, rows=rows_from(0, 2500))) is Outcome.COMMITTED
     assert len(list(opened(tmp_path).scan().plan_files())) == 3
     assert ids_of(tmp_path) == list(range(2500))
+
+
+def test_moments_that_python_does_not_have_cost_bounds_or_are_refused(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("ts", pa.timestamp("us", tz="UTC"))])
+    days, moments = pa.array([-719_529, 0], pa.int32()), pa.array([-(2**62), 0], pa.int64())
+    ids = pa.array([1, 2], pa.int64())
+    columns: Any = [ids, days.cast(pa.date32()), moments.cast(pa.timestamp("us", tz="UTC"))]
+    batch = cast("Any", pa.RecordBatch).from_arrays(columns, schema=schema)
+    sink = sink_in(tmp_path)
+    assert outcome(sink, staged(sink, rows=batch)) is Outcome.COMMITTED
+    read = opened(tmp_path).scan().to_arrow()
+    assert read.column("day").cast(pa.int32()).to_pylist() == [-719_529, 0]
+    assert read.column("ts").cast(pa.int64()).to_pylist() == [-(2**62), 0]
+    for part in ("day", "hours(ts)"):
+        parted = sink_in(tmp_path / part, partition_by=part)
+        (tmp_path / part).mkdir()
+        parted.open(plan(schema))
+        assert [each.row for each in parted.refused(batch)] == [0]
+        assert outcome(parted, staged(parted, rows=batch.slice(1))) is Outcome.COMMITTED

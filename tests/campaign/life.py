@@ -12,6 +12,7 @@ import json
 import os
 import select
 import socket
+import time
 from importlib import import_module
 from typing import Any
 
@@ -19,11 +20,14 @@ from pyspark.sql import SparkSession
 
 from tests.campaign.places import DELIVERY, PROGRAM, Places
 from tidegate import Job, JobHandle, TidegateError
+from tidegate.core.errors import Code
 from tidegate.core.next_steps import Remedy
 
 _LOOK_SECONDS = 0.01
 _FAILURES_AT_MOST = 8
 """In a row, without an epoch done in between."""
+_SERVER_SECONDS = 3.0
+"""Before the next start, when the server of a sink was down."""
 
 
 class Life:
@@ -68,6 +72,8 @@ class Life:
                     os._exit(4)
                 if not again:
                     return
+                if code == Code.SINK_UNUSABLE.label:
+                    time.sleep(_SERVER_SECONDS)
         self._say(event="refused", code="too many failures", text="")
 
     def _application(self) -> str:
@@ -133,8 +139,11 @@ def _unchanged(batches: Any) -> Any:
 
 
 def _may_start_again(error: Exception) -> bool:
-    """Errors that the strikes raise, or that a restart cures; a refusal is for the one who listens."""
-    return not isinstance(error, TidegateError) or error.catalogue_entry.remedy is Remedy.RESTART
+    """Errors that the strikes raise, or that a restart cures; a refusal is for the one who listens. The server of a
+    store that was struck is down for some seconds."""
+    if not isinstance(error, TidegateError):
+        return True
+    return error.catalogue_entry.remedy is Remedy.RESTART or error.catalogue_entry is Code.SINK_UNUSABLE
 
 
 def _moved(handle: JobHandle) -> bool:

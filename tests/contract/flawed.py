@@ -66,8 +66,8 @@ class FlawedFiles(FileSink):
 class _OnADisk(FileTransaction):
     @property
     def files(self) -> StagedFiles:
-        assert isinstance(self.stage, LocalStage)
-        return self.stage.files
+        assert isinstance(self._stage, LocalStage)
+        return self._stage.files
 
 
 # --- in the tasks ------------------------------------------------------------------------------------------

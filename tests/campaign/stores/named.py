@@ -9,10 +9,12 @@ from pathlib import Path
 
 from tests.campaign.places import QUERIES, STORE
 from tests.campaign.stores.delta import Delta
+from tests.campaign.stores.iceberg import Iceberg
 from tests.campaign.stores.mariadb import MariaDB
 from tests.campaign.stores.postgres import Postgres
 from tests.campaign.stores.redis import Redis
 from tests.campaign.stores.store import Store, Striker
+from tests.campaign.stores.upsert import Upsert
 from tests.support.variables import variables
 
 STORES: Mapping[str, Store] = {
@@ -22,6 +24,8 @@ STORES: Mapping[str, Store] = {
     "mariadb-xa": MariaDB("xa"),
     "redis": Redis(),
     "delta": Delta(),
+    "iceberg": Iceberg(),
+    "upsert": Upsert(),
 }
 
 

@@ -13,6 +13,9 @@ from tests.campaign.stores.store import ADDRESS, COLUMNS, NEWEST, ServerCrash, S
 from tests.support.variables import variables
 from tidegate.sinks.base import TwoPhaseSink
 
+STAGES = r"SELECT relname FROM pg_class WHERE relname LIKE '\_tidegate\_stage%' AND relkind = 'r'"
+LOCKS = "SELECT mode FROM pg_locks WHERE pid <> pg_backend_pid() AND locktype = 'relation'"
+
 
 class Postgres(Store):
     """Only the protocol `staged` replaces rows by key."""
@@ -41,19 +44,18 @@ class Postgres(Store):
         return [*tables]
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
-        return _asked(f"SELECT {', '.join(COLUMNS[table])} FROM {table}")
+        return asked(f"SELECT {', '.join(COLUMNS[table])} FROM {table}")
 
     def left_over(self) -> dict[str, list[str]]:
-        stages = "SELECT relname FROM pg_class WHERE relname LIKE '\\_tidegate\\_stage%' AND relkind = 'r'"
-        locks = "SELECT mode FROM pg_locks WHERE pid <> pg_backend_pid() AND locktype = 'relation'"
         return {
-            "staging tables": names_in(_asked(stages)),
-            "prepared transactions": names_in(_asked("SELECT gid FROM pg_prepared_xacts")),
-            "locks": names_in(_asked(locks)),
+            "staging tables": names_in(asked(STAGES)),
+            "prepared transactions": names_in(asked("SELECT gid FROM pg_prepared_xacts")),
+            "locks": names_in(asked(LOCKS)),
         }
 
 
-def _asked(query: str) -> list[tuple[Any, ...]]:
+def asked(query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query to the store."""
     import psycopg
 
     with psycopg.connect(os.environ[ADDRESS], autocommit=True) as connection:

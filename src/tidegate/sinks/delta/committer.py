@@ -50,10 +50,10 @@ class DeltaCommitter:
     sink: DeclaredDeltaSink
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return self._until_alone(_Epoch.of(self.sink, committables), self._commit) if committables else []
+        return self._until_alone(_StagedEpoch.of(self.sink, committables), self._commit) if committables else []
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return self._until_alone(_Epoch.of(self.sink, committables), self._show) if committables else []
+        return self._until_alone(_StagedEpoch.of(self.sink, committables), self._show) if committables else []
 
     def evidence(self, committable: Committable) -> Evidence:
         try:
@@ -81,7 +81,7 @@ class DeltaCommitter:
             self._settle_again(newest)
         return PROVES[standing]
 
-    def _commit(self, table: DeltaTable, rows: _Epoch) -> Sequence[Answer]:
+    def _commit(self, table: DeltaTable, rows: _StagedEpoch) -> Sequence[Answer]:
         committables = rows.committables
         wanted, identity = Entry.of(committables), committables[0].attempt.sink
         ledger = TableLedger(self.sink.place, table)
@@ -100,13 +100,13 @@ class DeltaCommitter:
         properties = alone(encoded(identity, wanted, newest), ledger.transactions(identity, wanted))
         return self._add(table, rows, properties)
 
-    def _show(self, table: DeltaTable, rows: _Epoch) -> Sequence[Answer]:
+    def _show(self, table: DeltaTable, rows: _StagedEpoch) -> Sequence[Answer]:
         """Without evidence. A file that is added a second time under the same path is there once."""
         return self._add(table, rows, alone())
 
     # --- adding --------------------------------------------------------------------------------------------
 
-    def _add(self, table: DeltaTable, rows: _Epoch, properties: CommitProperties) -> Sequence[Answer]:
+    def _add(self, table: DeltaTable, rows: _StagedEpoch, properties: CommitProperties) -> Sequence[Answer]:
         committables = rows.committables
         if unfit := _unfit(self.sink, table, committables[0]):
             return answer_all(committables, Outcome.RETRY, f"{self.sink.place.folder}: {unfit}")
@@ -125,7 +125,9 @@ class DeltaCommitter:
         self._settle(table.version() + 1)
         return answer_all(committables, Outcome.COMMITTED, "")
 
-    def _until_alone(self, rows: _Epoch, act: Callable[[DeltaTable, _Epoch], Sequence[Answer]]) -> Sequence[Answer]:
+    def _until_alone(
+        self, rows: _StagedEpoch, act: Callable[[DeltaTable, _StagedEpoch], Sequence[Answer]]
+    ) -> Sequence[Answer]:
         """The answers of `act` with the newest snapshot. Another commit in between is no answer.
 
         What a storage refuses, and what a lost answer leaves open, is looked at by the next call.
@@ -169,7 +171,7 @@ class DeltaCommitter:
         return answer_all(committables, Outcome.UNKNOWN, f"{self.sink.place.folder}: {detail}")
 
 
-class _Change(Protocol):
+class _FileChange(Protocol):
     """What an epoch does to the files of a table."""
 
     def actions(self, table: DeltaTable) -> list[FileAction]:
@@ -190,14 +192,14 @@ class _Appended:
 
 
 @dataclass(frozen=True, slots=True)
-class _Epoch:
+class _StagedEpoch:
     """The transactions of an epoch, and what they do to the table."""
 
     committables: Sequence[Committable]
-    change: _Change
+    change: _FileChange
 
     @classmethod
-    def of(cls, sink: DeclaredDeltaSink, committables: Sequence[Committable]) -> _Epoch:
+    def of(cls, sink: DeclaredDeltaSink, committables: Sequence[Committable]) -> _StagedEpoch:
         replaces = bool(keyed_of(committables[0]).key)
         return cls(committables, Replacement(sink, committables) if replaces else _Appended(sink, committables))
 

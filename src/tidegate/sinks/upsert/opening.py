@@ -41,7 +41,7 @@ def _sqlite(declared: DeclaredUpsertSink, path: str) -> UpsertDatabase:
 
 def _postgres(declared: DeclaredUpsertSink, url: str) -> UpsertDatabase:
     from tidegate.sinks.postgres.sink import PostgresSink
-    from tidegate.sinks.upsert.on_postgres import PostgresUpserts
+    from tidegate.sinks.upsert.on_postgres.database import PostgresUpserts
 
     return PostgresUpserts(
         PostgresSink(
@@ -57,7 +57,7 @@ def _postgres(declared: DeclaredUpsertSink, url: str) -> UpsertDatabase:
 
 def _mysql(declared: DeclaredUpsertSink, url: str) -> UpsertDatabase:
     from tidegate.sinks.mysql.sink import MySQLSink
-    from tidegate.sinks.upsert.on_mysql import MySQLUpserts
+    from tidegate.sinks.upsert.on_mysql.database import MySQLUpserts
 
     if declared.schema is not None:
         raise _unfit(declared, "no schema= for MySQL: the URL names the database", f"schema={declared.schema!r}")

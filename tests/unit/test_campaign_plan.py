@@ -60,7 +60,7 @@ def test_a_plan_for_a_store_strikes_the_store_itself_and_only_places_that_it_pas
     assert kills_in(steps) == 60
     assert sum(isinstance(step, StoreStrike) for step in steps) >= 7
     assert {step.place for step in steps if isinstance(step, At)} <= set(places)
-    assert ("recover.begun.after" in places) == (name == "redis")
+    assert ("recover.begun.after" in places) == (name in {"redis", "upsert"})
 
 
 def test_every_registered_place_belongs_to_some_level_and_has_a_phase() -> None:

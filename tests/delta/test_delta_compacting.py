@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, TableFeatures
 
-from tests.support.delta import committed, ids_from, ids_of, opened, other_writer, outcome, rows_of, staged
+from tests.support.delta import ids_of, opened, other_writer, rows_of
 from tests.support.fs_recorder import FsRecorder
+from tests.support.staged import committed, ids_from, outcome, staged
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Evidence, Outcome
 from tidegate.sinks.delta.sink import DeltaSink

@@ -17,23 +17,13 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from tests.support.delta import (
-    Paused,
-    committed,
-    ids_from,
-    ids_of,
-    of_attempt,
-    opened,
-    other_writer,
-    outcome,
-    plan,
-    rows_of,
-    staged,
-)
+from tests.support.delta import Paused, ids_of, opened, other_writer, rows_of
 from tests.support.fs_recorder import Event, FsRecorder
+from tests.support.staged import committed, ids_from, of_attempt, outcome, plan, staged
 from tidegate.core.records import Committable, Evidence, Outcome, Position, epoch_digest
 from tidegate.disk.durable import SyncFailed
-from tidegate.sinks.delta import committer, log_syncs
+from tidegate.sinks import table_commits
+from tidegate.sinks.delta import log_syncs
 from tidegate.sinks.delta.committer import DeltaCommitter
 from tidegate.sinks.delta.sink import DeltaSink
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
@@ -149,7 +139,7 @@ def test_a_writer_that_is_always_faster_is_waited_for(
         opened(path).alter.set_table_properties({"delta.checkpointInterval": str(len(tries) + 1)})
         original(table, *arguments, **named)
 
-    monkeypatch.setattr(committer, "TRIES", 3)
+    monkeypatch.setattr(table_commits, "TRIES", 3)
     with monkeypatch.context() as patch:
         patch.setattr(DeltaTable, "create_write_transaction", late)
         (answer,) = sink.commit([committable])

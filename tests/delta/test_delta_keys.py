@@ -13,7 +13,8 @@ import pytest
 from deltalake import DeltaTable, Field, Schema, TableFeatures, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from tests.support.delta import of_attempt, opened, outcome, plan, rows_of, staged
+from tests.support.delta import opened, rows_of
+from tests.support.staged import of_attempt, outcome, plan, staged
 from tests.support.today import sampled
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Committable, Evidence, Outcome
@@ -50,7 +51,7 @@ def committed(sink: DeltaSink, epoch: int, *tasks: Sequence[tuple[Any, ...]], sc
 
 
 def held(path: Path) -> dict[Any, Any]:
-    """The words of a table by their keys, each of which is there once."""
+    """The words of a table by their keys. Each key is there once."""
     found = [(row["id"], row["word"]) for row in rows_of(path)]
     assert len(found) == len(dict(found)), f"a key is there twice: {sorted(found)}"
     return dict(found)

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from tests.support.delta import Paused, committed, ids_from, ids_of, opened, other_writer, outcome, rows_of, staged
+from tests.support.delta import Paused, ids_of, opened, other_writer, rows_of
 from tests.support.fs_recorder import FsRecorder
+from tests.support.staged import committed, ids_from, outcome, staged
 from tidegate.core.records import Committable, Outcome
 from tidegate.sinks.delta.sink import DeltaSink
 from tidegate.testing.contract import IDENTITY, SCHEMA

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -12,29 +11,15 @@ import pytest
 
 from tests.support.delta import opened, rows_of
 from tests.support.driver import Driver
+from tests.support.killed_epochs import EACH, FILES, KILL_POINTS, killed_at, run_to_the_end, write_numbers
 from tests.support.s3 import S3Server
 
 PROGRAM = Path(__file__).with_name("job_program.py")
-FILES, EACH = 4, 60
-
-KILLED_AT = [
-    pytest.param("task.write@1", id="half written"),
-    pytest.param("task.prepared@1", id="in a task"),
-    pytest.param("prepared.after@1", id="prepared"),
-    pytest.param("decision.before@1", id="not decided"),
-    pytest.param("decision.after@1", id="decided"),
-    pytest.param("commit.before@2", id="not committed"),
-    pytest.param("commit.after@2", id="committed"),
-    pytest.param("done.before@2", id="not done"),
-    pytest.param("finished.before@2", id="not finished"),
-    pytest.param("gc.clean.before@2", id="not cleaned"),
-]
-"""An epoch passes these failpoints, in this order."""
 
 
 @pytest.mark.more
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("point", KILLED_AT)
+@pytest.mark.parametrize("point", KILL_POINTS)
 def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(tmp_path: Path, point: str) -> None:
     killed_and_finished(tmp_path, str(tmp_path), point)
     for table in ("log", "parted", "newest"):
@@ -49,25 +34,13 @@ def test_no_row_is_lost_or_repeated_in_tables_on_s3(tmp_path: Path, s3: S3Server
 
 
 def killed_and_finished(folder: Path, tables: str, point: str) -> None:
+    def start(failpoints: str) -> Driver:
+        return Driver(PROGRAM, str(folder), tables, log=folder / "driver.log", failpoints=failpoints)
+
     write_numbers(folder)
-    hold = folder / "hold"
-    with started(folder, tables, failpoints=f"{point}=hold:{hold}") as driver:
-        driver.wait_for_hold(hold)
-        driver.kill_all()
-    with started(folder, tables) as driver:
-        assert driver.wait() == 0, driver.tail()
+    killed_at(folder, point, start)
+    run_to_the_end(start)
     each_row_is_there_once(folder, tables)
-
-
-def started(folder: Path, tables: str, *, failpoints: str = "") -> Driver:
-    return Driver(PROGRAM, str(folder), tables, log=folder / "driver.log", failpoints=failpoints)
-
-
-def write_numbers(folder: Path) -> None:
-    (folder / "in").mkdir()
-    for file in range(FILES):
-        lines = [json.dumps({"number": number}) for number in range(file * EACH, (file + 1) * EACH)]
-        (folder / "in" / f"{file}.json").write_text("\n".join(lines) + "\n")
 
 
 def each_row_is_there_once(folder: Path, tables: str) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.support.delta import outcome, rows_of, staged
+from tests.support.delta import rows_of
+from tests.support.staged import outcome, staged
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Outcome
 from tidegate.machine.jars import Bundle, fetched

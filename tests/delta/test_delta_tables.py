@@ -12,7 +12,8 @@ import pytest
 from deltalake import DeltaTable, Field, Schema
 from deltalake.schema import PrimitiveType
 
-from tests.support.delta import committed, ids_from, ids_of, opened, outcome, plan, rows_of, staged
+from tests.support.delta import ids_of, opened, rows_of
+from tests.support.staged import committed, ids_from, outcome, plan, staged
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import Outcome

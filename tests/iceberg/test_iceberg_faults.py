@@ -11,22 +11,10 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table
 
-from tests.support.iceberg import (
-    catalog_in,
-    committed,
-    ids_from,
-    ids_of,
-    ids_of_task,
-    of_attempt,
-    opened,
-    other_rows,
-    other_writer,
-    outcome,
-    plan,
-    sink_in,
-    staged,
-)
+from tests.support.iceberg import catalog_in, ids_of, ids_of_task, opened, other_rows, other_writer, sink_in
+from tests.support.staged import committed, ids_from, of_attempt, outcome, plan, staged
 from tidegate.core.records import Answer, Committable, Evidence, Outcome
+from tidegate.sinks import table_commits
 from tidegate.sinks.iceberg import committer
 from tidegate.sinks.iceberg.place import CataloguedTable
 from tidegate.sinks.iceberg.sink import IcebergSink
@@ -203,7 +191,7 @@ def test_a_writer_that_is_always_faster_is_waited_for(
         other_writer(tmp_path, [len(tries)])
         original(place, *arguments)
 
-    monkeypatch.setattr(committer, "TRIES", 3)
+    monkeypatch.setattr(table_commits, "TRIES", 3)
     with monkeypatch.context() as patch:
         patch.setattr(CataloguedTable, "commit", late)
         (answer,) = sink.commit([committable])

@@ -9,21 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.iceberg import (
-    NAME,
-    catalog_in,
-    committed,
-    ids_from,
-    ids_of,
-    ids_of_task,
-    of_attempt,
-    opened,
-    other_writer,
-    outcome,
-    plan,
-    sink_in,
-    staged,
-)
+from tests.support.iceberg import NAME, catalog_in, ids_of, ids_of_task, opened, other_writer, sink_in
+from tests.support.staged import committed, ids_from, of_attempt, outcome, plan, staged
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Committable, Evidence, Outcome, Position, epoch_digest
 from tidegate.sinks.iceberg.sink import IcebergSink

@@ -12,33 +12,16 @@ import pytest
 
 from tests.support.driver import Driver
 from tests.support.iceberg import opened, properties_in, rows_of
+from tests.support.killed_epochs import EACH, FILES, KILL_POINTS, killed_at, run_to_the_end, write_numbers
 from tests.support.s3 import S3Server
 from tests.support.today import sampled
 from tidegate.storages.schemes import Folder
 
 PROGRAM = Path(__file__).with_name("job_program.py")
-FILES, EACH = 4, 60
-
-KILLED_AT = sampled(
-    [
-        pytest.param("task.write@1", id="half written"),
-        pytest.param("task.prepared@1", id="in a task"),
-        pytest.param("prepared.after@1", id="prepared"),
-        pytest.param("decision.before@1", id="not decided"),
-        pytest.param("decision.after@1", id="decided"),
-        pytest.param("commit.before@2", id="not committed"),
-        pytest.param("commit.after@2", id="committed"),
-        pytest.param("done.before@2", id="not done"),
-        pytest.param("finished.before@2", id="not finished"),
-        pytest.param("gc.clean.before@2", id="not cleaned"),
-    ],
-    every=3,
-)
-"""An epoch passes these failpoints, in this order."""
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("point", KILLED_AT)
+@pytest.mark.parametrize("point", sampled(KILL_POINTS, every=3))
 def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(tmp_path: Path, point: str) -> None:
     killed_and_finished(tmp_path, None, point)
     assert [path for path in (tmp_path / "warehouse").rglob("*.staged") if path.is_file()] == []
@@ -52,26 +35,15 @@ def test_no_row_is_lost_or_repeated_on_s3(tmp_path: Path, s3: S3Server, point: s
 
 
 def killed_and_finished(folder: Path, warehouse: Folder | None, point: str) -> None:
-    write_numbers(folder)
-    hold = folder / "hold"
-    with started(folder, warehouse, failpoints=f"{point}=hold:{hold}") as driver:
-        driver.wait_for_hold(hold)
-        driver.kill_all()
-    with started(folder, warehouse) as driver:
-        assert driver.wait() == 0, driver.tail()
-    each_row_is_there_once(folder, warehouse)
-
-
-def started(folder: Path, warehouse: Folder | None, *, failpoints: str = "") -> Driver:
     catalog = json.dumps(properties_in(folder, warehouse))
-    return Driver(PROGRAM, str(folder), catalog, log=folder / "driver.log", failpoints=failpoints)
 
+    def start(failpoints: str) -> Driver:
+        return Driver(PROGRAM, str(folder), catalog, log=folder / "driver.log", failpoints=failpoints)
 
-def write_numbers(folder: Path) -> None:
-    (folder / "in").mkdir()
-    for file in range(FILES):
-        lines = [json.dumps({"number": number}) for number in range(file * EACH, (file + 1) * EACH)]
-        (folder / "in" / f"{file}.json").write_text("\n".join(lines) + "\n")
+    write_numbers(folder)
+    killed_at(folder, point, start)
+    run_to_the_end(start)
+    each_row_is_there_once(folder, warehouse)
 
 
 def each_row_is_there_once(folder: Path, warehouse: Folder | None) -> None:

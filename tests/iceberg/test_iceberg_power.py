@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy.orm import Session
 
 from tests.support.fs_recorder import FsRecorder
-from tests.support.iceberg import committed, ids_from, ids_of, opened, outcome, plan, sink_in, staged
+from tests.support.iceberg import ids_of, opened, sink_in
+from tests.support.staged import committed, ids_from, outcome, plan, staged
 from tidegate.core.records import Outcome
 from tidegate.disk.durable import SyncFailed
 from tidegate.sinks.iceberg.sink import IcebergSink

@@ -16,20 +16,8 @@ from pyiceberg.types import (
     StringType,
 )
 
-from tests.support.iceberg import (
-    ID,
-    catalog_in,
-    committed,
-    found,
-    ids_of,
-    opened,
-    outcome,
-    plan,
-    rows_of,
-    sink_in,
-    staged,
-    table_with,
-)
+from tests.support.iceberg import ID, catalog_in, found, ids_of, opened, rows_of, sink_in, table_with
+from tests.support.staged import committed, outcome, plan, staged
 from tidegate.core.records import Outcome
 from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract import SCHEMA, attempt_of, rows_from

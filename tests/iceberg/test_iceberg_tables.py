@@ -19,22 +19,8 @@ from pyiceberg.types import (
     StringType,
 )
 
-from tests.support.iceberg import (
-    ID,
-    WORD,
-    committed,
-    found,
-    ids_from,
-    ids_of,
-    opened,
-    outcome,
-    plan,
-    properties_in,
-    rows_of,
-    sink_in,
-    staged,
-    table_with,
-)
+from tests.support.iceberg import ID, WORD, found, ids_of, opened, properties_in, rows_of, sink_in, table_with
+from tests.support.staged import committed, ids_from, outcome, plan, staged
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import Outcome

@@ -12,9 +12,10 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.mysql.test_mysql_tables import Place, plan
+from tests.mysql.test_mysql_tables import Place
 from tests.support.mariadb import PASSWORD, USER, MariaDBServer, started
 from tests.support.proxy import Proxy
+from tests.support.staged import outcome, plan
 from tests.support.variables import variables
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
@@ -41,11 +42,6 @@ def staged(sink: MySQLSink, epoch: int = 0, generation: int = 1) -> Committable:
     committable = transaction.pre_commit()
     assert committable is not None
     return committable
-
-
-def outcome(sink: MySQLSink, committable: Committable) -> Outcome:
-    (answer,) = sink.commit([committable])
-    return answer.outcome
 
 
 class Paused:

@@ -13,9 +13,9 @@ import pymysql
 import pytest
 
 from tests.support.mariadb import PASSWORD, USER, MariaDBServer, quoted
+from tests.support.staged import plan
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Committable, Outcome
-from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.mysql.sink import MySQLSink
 from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract import IDENTITY, attempt_of
@@ -57,10 +57,6 @@ def place(mariadb: MariaDBServer) -> Place:
     return Place(mariadb, mariadb.database())
 
 
-def plan(schema: pa.Schema, mode: str = "append") -> SinkPlan:
-    return SinkPlan(identity=IDENTITY, schema=schema, mode=mode, local_master=True, read_journal=lambda _: ())
-
-
 def prepared(sink: MySQLSink, schema: pa.Schema, rows: Rows, *, epoch: int = 0, task: int = 0) -> Committable:
     transaction = sink.begin(attempt_of(epoch=epoch, task=task))
     try:
@@ -87,7 +83,7 @@ def keyed(k: int, v: str | None = None, *, gone: bool | None = None) -> dict[str
 
 
 def codes(sink: MySQLSink, schema: pa.Schema, mode: str = "append") -> list[str]:
-    return [error.code for error in sink.check(plan(schema, mode))]
+    return [error.code for error in sink.check(plan(schema, mode=mode))]
 
 
 # --- keys and deletions --------------------------------------------------------------------------------------

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pymysql
 import pytest
 
-from tests.mysql.test_mysql_tables import Place, plan
+from tests.mysql.test_mysql_tables import Place
 from tests.support.mariadb import MariaDBServer, started
 from tests.support.proxy import Proxy
+from tests.support.staged import outcome, plan
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome
 from tidegate.sinks.mysql import xa_committer
@@ -68,11 +69,6 @@ def task_of(sink: MySQLSink, attempt: Attempt | None = None, rows: pa.RecordBatc
         raise
     assert committable is not None
     return committable
-
-
-def outcome(sink: MySQLSink, *committables: Committable) -> Outcome:
-    (found,) = {answer.outcome for answer in sink.commit(committables)}
-    return found
 
 
 # --- what was ended by hand --------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.postgres.test_postgres_tables import Place, plan
+from tests.postgres.test_postgres_tables import Place
 from tests.support.postgres import end_prepared
-from tidegate.core.records import Attempt, Committable, Outcome
+from tests.support.staged import plan
+from tidegate.core.records import Attempt, Committable
 from tidegate.sinks.postgres.sink import PostgresSink
 from tidegate.testing.contract import SCHEMA, attempt_of, rows_from
 
@@ -59,8 +60,3 @@ def task_of(sink: PostgresSink, attempt: Attempt | None = None, rows: pa.RecordB
         raise
     assert committable is not None
     return committable
-
-
-def outcome(sink: PostgresSink, *committables: Committable) -> Outcome:
-    (found,) = {answer.outcome for answer in sink.commit(committables)}
-    return found

@@ -15,10 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.postgres.test_postgres_tables import Place, plan
+from tests.postgres.test_postgres_tables import Place
 from tests.support.pgbouncer import pooler
 from tests.support.postgres import DATABASE, PASSWORD, PostgresServer, give_away, quoted, started, user_of_servers
 from tests.support.proxy import Proxy
+from tests.support.staged import outcome, plan
 from tests.support.variables import variables
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
@@ -44,11 +45,6 @@ def staged(sink: PostgresSink, epoch: int = 0, generation: int = 1) -> Committab
     committable = transaction.pre_commit()
     assert committable is not None
     return committable
-
-
-def outcome(sink: PostgresSink, committable: Committable) -> Outcome:
-    (answer,) = sink.commit([committable])
-    return answer.outcome
 
 
 class Paused:

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from tests.support.postgres import PostgresServer, quoted
+from tests.support.staged import plan
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Committable, Outcome
-from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.postgres.sink import PostgresSink
 from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract import IDENTITY, attempt_of
@@ -56,10 +56,6 @@ def place(postgres: PostgresServer) -> Place:
     return Place(postgres, postgres.schema())
 
 
-def plan(schema: pa.Schema, mode: str = "append") -> SinkPlan:
-    return SinkPlan(identity=IDENTITY, schema=schema, mode=mode, local_master=True, read_journal=lambda _: ())
-
-
 def prepared(sink: PostgresSink, schema: pa.Schema, rows: Rows, *, epoch: int = 0, task: int = 0) -> Committable:
     transaction = sink.begin(attempt_of(epoch=epoch, task=task))
     try:
@@ -86,7 +82,7 @@ def keyed(k: int, v: str | None = None, *, gone: bool | None = None) -> dict[str
 
 
 def codes(sink: PostgresSink, schema: pa.Schema, mode: str = "append") -> list[str]:
-    return [error.code for error in sink.check(plan(schema, mode))]
+    return [error.code for error in sink.check(plan(schema, mode=mode))]
 
 
 # --- keys and deletions --------------------------------------------------------------------------------------

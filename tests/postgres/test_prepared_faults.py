@@ -12,10 +12,10 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from tests.postgres.prepared_place import ROWS, PreparedPlace, outcome, task_of
-from tests.postgres.test_postgres_tables import plan
+from tests.postgres.prepared_place import ROWS, PreparedPlace, task_of
 from tests.support.postgres import PostgresServer, end_prepared, started
 from tests.support.proxy import Proxy
+from tests.support.staged import outcome, plan
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Answer, Committable, Evidence, Outcome
 from tidegate.sinks.postgres import prepared_committer

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.postgres.prepared_place import ROWS, PreparedPlace, outcome, task_of
-from tests.postgres.test_postgres_tables import plan
+from tests.postgres.prepared_place import ROWS, PreparedPlace, task_of
 from tests.support.postgres import DATABASE, PostgresServer, end_prepared, quoted
+from tests.support.staged import outcome, plan
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import Attempt, Evidence, Outcome, SinkIdentity

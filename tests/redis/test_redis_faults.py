@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.redis.test_redis_keys import KEYED, Place, plan, prepared, row
+from tests.redis.test_redis_keys import KEYED, Place, prepared, row
 from tests.support.proxy import Proxy
 from tests.support.redis import PASSWORD, RedisServer, chosen, packages, running
+from tests.support.staged import outcome, plan
 from tests.support.variables import variables
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
@@ -39,11 +40,6 @@ def own_place(**settings: str) -> Iterator[Place]:
     server = RedisServer(packages(), **settings)
     with running(server):
         yield Place(server, server.prefix())
-
-
-def outcome(sink: RedisSink, committable: Any) -> Outcome:
-    (answer,) = sink.commit([committable])
-    return answer.outcome
 
 
 # --- runs that wake up late ------------------------------------------------------------------------------------

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 from tests.support.redis import PASSWORD, RedisCluster, RedisServer
+from tests.support.staged import plan
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Committable, Outcome
-from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.redis.names import KeyNames
 from tidegate.sinks.redis.sink import RedisSink
 from tidegate.sinks.rows import RowRefused
@@ -58,10 +59,6 @@ def _value_of(client: Any, name: str) -> Any:
 @pytest.fixture
 def place(redis_server: RedisServer) -> Place:
     return Place(redis_server, redis_server.prefix())
-
-
-def plan(schema: pa.Schema, mode: str = "append") -> SinkPlan:
-    return SinkPlan(identity=IDENTITY, schema=schema, mode=mode, local_master=True, read_journal=lambda _: ())
 
 
 def prepared(

@@ -13,8 +13,8 @@ import pytest
 from tests.contract.draws import search
 from tests.contract.value_sinks import Found, Kinds, ValueSink, cycled, is_taken, of_json, of_text, parsed
 from tests.contract.values import CONTAINERS, TYPES, contained
-from tests.redis.test_redis_keys import plan
 from tests.support.redis import PASSWORD, RedisServer
+from tests.support.staged import plan
 from tidegate.core.records import Outcome
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.redis.sink import RedisSink

@@ -6,7 +6,6 @@ same epochs, is staged.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -18,29 +17,14 @@ import pytest
 
 from tests.support.database_program import KEYS
 from tests.support.driver import Driver
+from tests.support.killed_epochs import FILES, KILL_POINTS, killed_at, run_to_the_end, shown_passwords, write_numbers
 from tests.support.today import sampled
 from tests.support.variables import variables
 
 PROGRAM = Path(__file__).with_name("database_program.py")
-FILES = 4
 STAGED = "staged"
 
-KILLED_AT = sampled(
-    [
-        pytest.param("task.write@1", id="half written"),
-        pytest.param("task.prepared@1", id="in a task"),
-        pytest.param("prepared.after@1", id="prepared"),
-        pytest.param("decision.before@1", id="not decided"),
-        pytest.param("decision.after@1", id="decided"),
-        pytest.param("commit.before@2", id="not committed"),
-        pytest.param("commit.after@2", id="committed"),
-        pytest.param("done.before@2", id="not done"),
-        pytest.param("finished.before@2", id="not finished"),
-        pytest.param("gc.clean.before@2", id="not cleaned"),
-    ],
-    every=2,
-)
-"""An epoch passes these failpoints, in this order."""
+KILLED_AT = sampled(KILL_POINTS, every=2)
 
 
 class DatabaseTarget(ABC):
@@ -67,7 +51,7 @@ class DatabaseTarget(ABC):
     def left_over(self) -> list[str]:
         """Stages of the sinks, and what is prepared."""
 
-    def started(self, folder: Path, *, failpoints: str = "", protocol: str = STAGED) -> Driver:
+    def started(self, folder: Path, failpoints: str, protocol: str) -> Driver:
         arguments = (self.kind, str(folder), *self.arguments, protocol)
         return Driver(PROGRAM, *arguments, log=folder / "log", failpoints=failpoints)
 
@@ -108,22 +92,11 @@ class PreparedKills:
 def killed_and_started_again(folder: Path, target: DatabaseTarget, point: str, before: str, then: str) -> None:
     write_numbers(folder)
     with variables({"THE_PASSWORD": target.password}):
-        hold = folder / "hold"
-        with target.started(folder, failpoints=f"{point}=hold:{hold}", protocol=before) as driver:
-            driver.wait_for_hold(hold)
-            driver.kill_all()
-        with target.started(folder, protocol=then) as driver:
-            assert driver.wait() == 0, driver.tail()
+        killed_at(folder, point, lambda failpoints: target.started(folder, failpoints, before))
+        run_to_the_end(lambda failpoints: target.started(folder, failpoints, then))
     each_row_is_there_once(folder, target)
     assert target.left_over() == []
     assert shown_passwords(folder, target.password) == []
-
-
-def write_numbers(folder: Path) -> None:
-    (folder / "in").mkdir()
-    for file in range(FILES):
-        lines = [json.dumps({"number": number}) for number in range(file * KEYS, (file + 1) * KEYS)]
-        (folder / "in" / f"{file}.json").write_text("\n".join(lines) + "\n")
 
 
 def each_row_is_there_once(folder: Path, target: DatabaseTarget) -> None:
@@ -134,9 +107,3 @@ def each_row_is_there_once(folder: Path, target: DatabaseTarget) -> None:
     assert sorted(number for number, _ in log) == list(range(FILES * KEYS))
     newest = [(number, mark) for number, mark in sorted(wanted)[-KEYS:] if number % 7]
     assert sorted(target.rows("number, mark", "latest")) == newest
-
-
-def shown_passwords(folder: Path, password: str) -> list[str]:
-    """The files of the job with the password in them."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return [path.name for path in files if password.encode() in path.read_bytes()]

@@ -15,10 +15,11 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import functions as F
 
+from tests.support.killed_epochs import EACH
 from tests.support.session import small_session
 from tidegate import FileSource, Job, MySQLSink, PostgresSink, Restore, SQLiteSink, TwoPhaseSink
 
-KEYS = 60
+KEYS = EACH
 _PASSWORD = "env:THE_PASSWORD"
 
 

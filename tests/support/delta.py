@@ -7,49 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from tidegate.core.json_formats import parsed
-from tidegate.core.records import Answer, Attempt, Committable, Outcome
-from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.core.records import Answer, Committable, Outcome
 from tidegate.sinks.delta.place import TablePlace
 from tidegate.sinks.delta.sink import DeltaSink
 from tidegate.storages.schemes import Folder
-from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
-
-
-def plan(schema: pa.Schema = SCHEMA, *, local_master: bool = True, mode: str = "append") -> SinkPlan:
-    return SinkPlan(identity=IDENTITY, schema=schema, mode=mode, local_master=local_master, read_journal=lambda _: ())
-
-
-def staged(
-    sink: TwoPhaseSink, epoch: int = 0, generation: int = 1, *, rows: pa.RecordBatch | None = None, task: int = 0
-) -> Committable:
-    """One prepared transaction, by default with two rows of the contract's schema, as the ledger gives it back."""
-    return of_attempt(sink, attempt_of(epoch=epoch, generation=generation, task=task), rows)
-
-
-def of_attempt(sink: TwoPhaseSink, attempt: Attempt, rows: pa.RecordBatch | None = None) -> Committable:
-    batch = rows_from(attempt.epoch * 10 + attempt.task, 2) if rows is None else rows
-    sink.open(plan(batch.schema))
-    transaction = sink.begin(attempt)
-    transaction.write(batch)
-    committable = transaction.pre_commit()
-    assert committable is not None
-    return parsed(msgspec.json.encode(committable), Committable)
-
-
-def outcome(sink: TwoPhaseSink, *committables: Committable) -> Outcome:
-    (found,) = {answer.outcome for answer in sink.commit(committables)}
-    return found
-
-
-def committed(sink: DeltaSink, *epochs: int) -> None:
-    for epoch in epochs:
-        assert outcome(sink, staged(sink, epoch)) is Outcome.COMMITTED
 
 
 def rows_of(path: Path | str | Folder) -> list[dict[str, Any]]:
@@ -60,10 +25,6 @@ def rows_of(path: Path | str | Folder) -> list[dict[str, Any]]:
 
 def ids_of(path: Path | str | Folder) -> list[int]:
     return sorted(row["id"] for row in rows_of(path))
-
-
-def ids_from(*epochs: int, each: int = 2) -> list[int]:
-    return [number for epoch in epochs for number in range(epoch * 10_000, epoch * 10_000 + each)]
 
 
 def opened(path: Path | str | Folder) -> DeltaTable:

@@ -6,20 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IcebergType, LongType, NestedField, StringType
 
-from tidegate.core.json_formats import parsed
-from tidegate.core.records import Attempt, Committable, Outcome
-from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tests.support.staged import plan
 from tidegate.sinks.iceberg.sink import IcebergSink
 from tidegate.storages.client_settings import client_settings
 from tidegate.storages.schemes import Folder
-from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
+from tidegate.testing.contract import SCHEMA
 
 NAME = "lake.numbers"
 ID, WORD = ("id", LongType(), False), ("word", StringType(), False)
@@ -68,10 +65,6 @@ def ids_of(folder: Path) -> list[int]:
     return sorted(row["id"] for row in rows_of(opened(folder)))
 
 
-def ids_from(*epochs: int, each: int = 2) -> list[int]:
-    return [number for epoch in epochs for number in range(epoch * 10_000, epoch * 10_000 + each)]
-
-
 def ids_of_task(epoch: int, task: int) -> list[int]:
     """The ids that `staged` writes by default."""
     first = (epoch * 10 + task) * 1000
@@ -99,35 +92,3 @@ def other_rows(rows: Sequence[int]) -> pa.Table:
 def other_writer(folder: Path, rows: Sequence[int]) -> None:
     """Another tool appends rows, with its own tries."""
     opened(folder).append(other_rows(rows))
-
-
-def plan(schema: pa.Schema = SCHEMA, *, local_master: bool = True, mode: str = "append") -> SinkPlan:
-    return SinkPlan(identity=IDENTITY, schema=schema, mode=mode, local_master=local_master, read_journal=lambda _: ())
-
-
-def staged(
-    sink: TwoPhaseSink, epoch: int = 0, generation: int = 1, *, rows: pa.RecordBatch | None = None, task: int = 0
-) -> Committable:
-    """One prepared transaction, by default with two rows of the contract's schema, as the ledger gives it back."""
-    return of_attempt(sink, attempt_of(epoch=epoch, generation=generation, task=task), rows)
-
-
-def of_attempt(sink: TwoPhaseSink, attempt: Attempt, rows: pa.RecordBatch | None = None) -> Committable:
-    batch = rows_from(attempt.epoch * 10 + attempt.task, 2) if rows is None else rows
-    sink.open(plan(batch.schema))
-    transaction = sink.begin(attempt)
-    transaction.write(batch)
-    committable = transaction.pre_commit()
-    assert committable is not None
-    return parsed(msgspec.json.encode(committable), Committable)
-
-
-def outcome(sink: TwoPhaseSink, *committables: Committable) -> Outcome:
-    answers = sink.commit(committables)
-    (found,) = {answer.outcome for answer in answers}
-    return found
-
-
-def committed(sink: IcebergSink, *epochs: int) -> None:
-    for epoch in epochs:
-        assert outcome(sink, staged(sink, epoch)) is Outcome.COMMITTED

@@ -49,7 +49,7 @@ class Place(ABC):
         return [key for (key,) in self.execute("SELECT k FROM @_tidegate_stamps_the totals@ ORDER BY k")]
 
     def stages(self) -> list[Any]:
-        """What tasks have staged and nobody has removed."""
+        """The stages that are still there."""
         found = self.execute("SELECT table_name, table_schema FROM information_schema.tables")
         return [each for each in found if "tidegate_stage" in each[0] and self.owns(each[1])]
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
-from itertools import pairwise, product
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from tests.support.driver import Driver
+from tests.support.killed_epochs import killed_at, run_to_the_end, shown_passwords, write_numbers
 from tests.support.mariadb import PASSWORD
 from tests.support.mariadb import USER as MYSQL_USER
+from tests.support.polled_totals import KEYS, Total, each_key_went_back_once, nothing_else_was_seen, polled, total_of
 from tests.support.postgres import DATABASE, USER
 from tests.support.today import sampled
 from tests.support.variables import variables
@@ -24,10 +24,6 @@ from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.storages.schemes import Folder
 
 PROGRAM = Path(__file__).with_name("job_program.py")
-FILES, KEYS = 4, 60
-Total = tuple[int, int]
-"""The newest number of a key, and the sum of its numbers."""
-
 POINTS = {
     "half written": "task.write@1",
     "in a task": "task.prepared@1",
@@ -57,17 +53,16 @@ def test_the_content_ends_exact_wherever_the_driver_is_killed(
 ) -> None:
     place = place_on(word, request, tmp_path)
     write_numbers(tmp_path)
-    hold = tmp_path / "hold"
-    with variables({"THE_PASSWORD": PASSWORD}), polled(place) as seen:
-        with started(tmp_path, place, failpoints=f"{point}=hold:{hold}") as driver:
-            driver.wait_for_hold(hold)
-            driver.kill_all()
-        with started(tmp_path, place) as driver:
-            assert driver.wait() == 0, driver.tail()
+
+    def start(failpoints: str) -> Driver:
+        return started(tmp_path, place, failpoints=failpoints)
+
+    with variables({"THE_PASSWORD": PASSWORD}), polled(lambda: totals_there(place)) as seen:
+        killed_at(tmp_path, point, start)
+        run_to_the_end(start)
     each_key_has_its_total(tmp_path, place)
-    assert seen, "the reader has seen rows"
     nothing_else_was_seen(seen)
-    assert shown_passwords(tmp_path) == []
+    assert shown_passwords(tmp_path, PASSWORD) == []
 
 
 @pytest.mark.more
@@ -84,17 +79,14 @@ def test_after_a_restore_the_content_jumps_back_and_plays_again(
             assert driver.wait() == 0, driver.tail()
         each_key_has_its_total(tmp_path, place)
         oldest = str(retained_numbers(Folder.of(tmp_path / "checkpoints" / "totals"))[0])
-        with polled(place) as seen:
+        with polled(lambda: totals_there(place)) as seen:
             with started(tmp_path, place, back_to=oldest, failpoints=f"task.prepared@2=hold:{hold}") as driver:
                 driver.wait_for_hold(hold)
                 driver.kill_all()
             with started(tmp_path, place, back_to=oldest) as driver:
                 assert driver.wait() == 0, driver.tail()
     each_key_has_its_total(tmp_path, place)
-    for key, totals in seen.items():
-        assert set(totals) <= {total_of(key, files) for files in range(1, FILES + 1)}, f"key {key}"
-        assert sum(later < earlier for earlier, later in pairwise(totals)) <= 1, f"key {key} went back once: {totals}"
-    assert any(totals != sorted(totals) for totals in seen.values()), "the reader has seen the jump"
+    each_key_went_back_once(seen)
 
 
 def started(folder: Path, place: Place, *, failpoints: str = "", back_to: str = "") -> Driver:
@@ -112,44 +104,7 @@ def url_of(place: Place) -> str:
     return f"mysql://{MYSQL_USER}@127.0.0.1:{place.server.port}/{quote(place.database)}"
 
 
-def write_numbers(folder: Path) -> None:
-    (folder / "in").mkdir()
-    for file in range(FILES):
-        lines = [json.dumps({"number": number}) for number in range(file * KEYS, (file + 1) * KEYS)]
-        (folder / "in" / f"{file}.json").write_text("\n".join(lines) + "\n")
-
-
 # --- what a reader sees ----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def polled(place: Place) -> Iterator[dict[int, list[Total]]]:
-    """Reads all rows again and again. By key: each total that was seen, in the order of the looks."""
-    seen: dict[int, list[Total]] = {}
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(0.05):
-            with suppress(Exception):  # there is no table yet, or SQLite is locked
-                for key, total in totals_of(place).items():
-                    totals = seen.setdefault(key, [])
-                    if totals[-1:] != [total]:
-                        totals.append(total)
-
-    reader = threading.Thread(target=look)
-    reader.start()
-    try:
-        yield seen
-    finally:
-        over.set()
-        reader.join(60)
-
-
-def nothing_else_was_seen(seen: Mapping[int, list[Total]]) -> None:
-    """Each look at a key has shown its total after some file, and never an earlier one than the look before."""
-    for key, totals in seen.items():
-        assert set(totals) <= {total_of(key, files) for files in range(1, FILES + 1)}, f"key {key}"
-        assert totals == sorted(totals), f"key {key} went back"
 
 
 def totals_of(place: Place) -> dict[int, Total]:
@@ -158,16 +113,18 @@ def totals_of(place: Place) -> dict[int, Total]:
     return {key: (newest, int(total)) for key, newest, total in rows}
 
 
-def total_of(key: int, files: int) -> Total:
-    numbers = [key + KEYS * file for file in range(files)]
-    return numbers[-1], sum(numbers)
+def totals_there(place: Place) -> Mapping[int, Total]:
+    """None while there is no table yet, or SQLite is locked."""
+    with suppress(Exception):
+        return totals_of(place)
+    return {}
 
 
 # --- what stands at the end ------------------------------------------------------------------------------------
 
 
 def each_key_has_its_total(folder: Path, place: Place) -> None:
-    wanted = {key: total_of(key, FILES) for key in range(KEYS)}
+    wanted = {key: total_of(key) for key in range(KEYS)}
     with closing(sqlite3.connect(folder / "out.db")) as database:
         table = database.execute("SELECT key, newest, total FROM totals").fetchall()
     assert {key: (newest, total) for key, newest, total in table} == wanted
@@ -175,8 +132,3 @@ def each_key_has_its_total(folder: Path, place: Place) -> None:
     assert place.execute("SELECT count(*) FROM @_tidegate_stamps_totals@ WHERE _tidegate_gone = 1") == [(0,)]
     assert place.execute("SELECT count(*) FROM @_tidegate_marks@") == [(0,)]
     assert place.stages() == []
-
-
-def shown_passwords(folder: Path) -> list[Path]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return [path for path in files if PASSWORD.encode() in path.read_bytes()]

@@ -38,9 +38,7 @@ from tidegate.sinks.delta.upsert import Replacement
 from tidegate.sinks.files.parts import parts_of
 from tidegate.sinks.marks import is_of_storage
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
-
-TRIES = 20
-"""How often a commit looks again, before it answers RETRY, because another writer was faster."""
+from tidegate.sinks.table_commits import TRIES, TableCommits
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +48,10 @@ class DeltaCommitter:
     sink: DeclaredDeltaSink
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return self._until_alone(_StagedEpoch.of(self.sink, committables), self._commit) if committables else []
+        return self._until_alone(committables, self._commit)
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return self._until_alone(_StagedEpoch.of(self.sink, committables), self._show) if committables else []
+        return self._until_alone(committables, self._show)
 
     def evidence(self, committable: Committable) -> Evidence:
         try:
@@ -87,7 +85,7 @@ class DeltaCommitter:
         ledger = TableLedger(self.sink.place, table)
         newest = ledger.newest(identity)
         if ledger.is_undone(identity, newest):
-            return self._unknown(committables, "the table was restored to a version before committed epochs")
+            return self._table.unknown(committables, "the table was restored to a version before committed epochs")
         found = ledger.entry_of(identity, wanted.epoch, newest)
         position = None if newest is None else newest.position
         is_same = found is not None and found.position == wanted.position
@@ -96,7 +94,7 @@ class DeltaCommitter:
             self._settle_again(newest)
             return answer_all(committables, Outcome.ALREADY, "the log has the evidence")
         if standing is not Standing.OPEN:
-            return self._unknown(committables, in_words(standing, identity, wanted.epoch, position))
+            return self._table.unknown(committables, in_words(standing, identity, wanted.epoch, position))
         properties = alone(encoded(identity, wanted, newest), ledger.transactions(identity, wanted))
         return self._add(table, rows, properties)
 
@@ -126,30 +124,17 @@ class DeltaCommitter:
         return answer_all(committables, Outcome.COMMITTED, "")
 
     def _until_alone(
-        self, rows: _StagedEpoch, act: Callable[[DeltaTable, _StagedEpoch], Sequence[Answer]]
+        self, committables: Sequence[Committable], act: Callable[[DeltaTable, _StagedEpoch], Sequence[Answer]]
     ) -> Sequence[Answer]:
-        """The answers of `act` with the newest snapshot. Another commit in between is no answer.
+        if not committables:
+            return []
+        rows = _StagedEpoch.of(self.sink, committables)
+        return self._table.until_alone(committables, lambda table: act(table, rows))
 
-        What a storage refuses, and what a lost answer leaves open, is looked at by the next call.
-        """
-        committables = rows.committables
-        overtaken = ""
-        try:
-            for _ in range(TRIES):
-                table = self.sink.place.table()
-                if table is None:
-                    return self._later(committables, "there is no table any more")
-                try:
-                    return act(table, rows)
-                except CommitFailedError as error:
-                    overtaken = told(error)
-        except TABLE_ERRORS as error:
-            return self._later(committables, told(error))
-        except TidegateError as error:
-            if not is_of_storage(error):
-                raise
-            return self._later(committables, f"{error.where}: {error.found}")
-        return self._later(committables, f"{TRIES} commits failed: {overtaken}")
+    @property
+    def _table(self) -> TableCommits[DeltaTable]:
+        place = self.sink.place
+        return TableCommits(str(place.folder), place.table, CommitFailedError, TABLE_ERRORS, told)
 
     def _settle(self, version: int, doubtful: Iterable[int] = ()) -> None:
         folder = self.sink.place.log_folder()
@@ -163,12 +148,6 @@ class DeltaCommitter:
                 newest.version if newest.record is None or newest.record.before is None else newest.record.before + 1
             )
             self._settle(newest.version, range(first, newest.version + 1))
-
-    def _later(self, committables: Sequence[Committable], detail: str) -> Sequence[Answer]:
-        return answer_all(committables, Outcome.RETRY, f"{self.sink.place.folder}: {detail}")
-
-    def _unknown(self, committables: Sequence[Committable], detail: str) -> Sequence[Answer]:
-        return answer_all(committables, Outcome.UNKNOWN, f"{self.sink.place.folder}: {detail}")
 
 
 class _FileChange(Protocol):

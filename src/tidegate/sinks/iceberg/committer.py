@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import AssertTableUUID, RemovePropertiesUpdate, SetPropertiesUpdate, TableUpdate
 
-from tidegate.core.errors import TidegateError
 from tidegate.core.records import Answer, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
 from tidegate.sinks.base import answer_all
 from tidegate.sinks.data_files import DataFiles, data_files_of
@@ -27,14 +26,11 @@ from tidegate.sinks.iceberg.append import append, unfit
 from tidegate.sinks.iceberg.declared import DeclaredIcebergSink
 from tidegate.sinks.iceberg.ledger import SHOWN, SnapshotLedger, encoded
 from tidegate.sinks.iceberg.place import CataloguedTable, Overtaken, TableError, folder_at
-from tidegate.sinks.marks import is_of_storage
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
+from tidegate.sinks.table_commits import TRIES, TableCommits
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-
-TRIES = 20
-"""How often a commit looks again, before it answers RETRY, because another writer was faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +40,14 @@ class IcebergCommitter:
     sink: DeclaredIcebergSink
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return self._until_alone(committables, self._commit) if committables else []
+        if not committables:
+            return []
+        return self._table.until_alone(committables, lambda table: self._commit(table, committables))
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        return self._until_alone(committables, self._show) if committables else []
+        if not committables:
+            return []
+        return self._table.until_alone(committables, lambda table: self._show(table, committables))
 
     def evidence(self, committable: Committable) -> Evidence:
         try:
@@ -69,17 +69,19 @@ class IcebergCommitter:
     def _commit(self, table: Table, committables: Sequence[Committable]) -> Sequence[Answer]:
         wanted, identity = Entry.of(committables), committables[0].attempt.sink
         if _is_another(table, committables[0]):
-            return self._unknown(committables, "another table has its name; the rows were written for the older one")
+            return self._table.unknown(
+                committables, "another table has its name; the rows were written for the older one"
+            )
         ledger = ledger_of(self.sink.place, table)
         if ledger.is_undone(identity):
-            return self._unknown(committables, "the table was rolled back behind committed epochs")
+            return self._table.unknown(committables, "the table was rolled back behind committed epochs")
         found, position = ledger.entry_of(identity, wanted.epoch), ledger.position(identity)
         is_same = found is not None and found.position == wanted.position
         standing = standing_of_epoch(wanted, wanted if is_same else found, position)
         if standing is Standing.SAME:
             return answer_all(committables, Outcome.ALREADY, "the table has the evidence")
         if standing is not Standing.OPEN:
-            return self._unknown(committables, in_words(standing, identity, wanted.epoch, position))
+            return self._table.unknown(committables, in_words(standing, identity, wanted.epoch, position))
         return self._add(
             table,
             committables,
@@ -106,7 +108,7 @@ class IcebergCommitter:
         without: Sequence[str],
     ) -> Sequence[Answer]:
         if reason := unfit(table, committables[0]):
-            return self._later(committables, reason)
+            return self._table.later(committables, reason)
         files = files_at(committables[0].handle["location"])
         flaws = [files.flaws(each) for each in committables]
         if any(flaws):
@@ -117,36 +119,10 @@ class IcebergCommitter:
         append(self.sink.place, table, in_task_order, summary, properties, without)
         return answer_all(committables, Outcome.COMMITTED, "")
 
-    def _until_alone(
-        self, committables: Sequence[Committable], act: Callable[[Table, Sequence[Committable]], Sequence[Answer]]
-    ) -> Sequence[Answer]:
-        """The answers of `act` with the newest state of the table. Another commit in between is no answer.
-
-        What the catalog or a storage refuses, and what a lost answer leaves open, is looked at by the next call.
-        """
-        overtaken = ""
-        try:
-            for _ in range(TRIES):
-                table = self.sink.place.read()
-                if table is None:
-                    return self._later(committables, "there is no table any more")
-                try:
-                    return act(table, committables)
-                except Overtaken as error:
-                    overtaken = str(error)
-        except TableError as error:
-            return self._later(committables, str(error))
-        except TidegateError as error:
-            if not is_of_storage(error):
-                raise
-            return self._later(committables, f"{error.where}: {error.found}")
-        return self._later(committables, f"{TRIES} commits failed: {overtaken}")
-
-    def _later(self, committables: Sequence[Committable], detail: str) -> Sequence[Answer]:
-        return answer_all(committables, Outcome.RETRY, f"{self.sink.place}: {detail}")
-
-    def _unknown(self, committables: Sequence[Committable], detail: str) -> Sequence[Answer]:
-        return answer_all(committables, Outcome.UNKNOWN, f"{self.sink.place}: {detail}")
+    @property
+    def _table(self) -> TableCommits[Table]:
+        place = self.sink.place
+        return TableCommits(str(place), place.read, Overtaken, (TableError,), str)
 
 
 def ledger_of(place: CataloguedTable, table: Table) -> SnapshotLedger:

@@ -1,5 +1,6 @@
-"""The checkpoint to which a job can go back when a sink has lost epochs, as after a failover to a copy that lacked
-them: the newest that counts nothing as written which the sink does not have.
+"""Finds the retained checkpoint to restore when a sink has lost epochs, for example by a failover to an older copy.
+
+It is the newest checkpoint whose epochs the sink still has.
 """
 
 from __future__ import annotations

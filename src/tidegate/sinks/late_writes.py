@@ -31,7 +31,7 @@ class LateWrites:
         )
 
     def finished(self, done: str) -> TidegateError:
-        """`done`: the place of the epoch up to which the target takes no row."""
+        """`done`: the place of the newest finished epoch. The target takes no row of it, or of an earlier one."""
         _, epoch = numbers_of(done)
         return self._error(
             Code.EPOCH_FINISHED,

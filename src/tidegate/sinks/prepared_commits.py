@@ -1,5 +1,5 @@
-"""The commit phase of a protocol in which each task prepares a transaction in the database: what PostgreSQL's prepared
-transactions and XA have in common.
+"""The commit phase of the prepared protocols. Each task has prepared a transaction in the database. PostgreSQL's
+prepared transactions and XA share this code.
 
 Why a commit is atomic with its evidence: the rows and the evidence row of an attempt are of one transaction, which was
 prepared as a whole. Why it happens once: the key of the evidence row has the attempt. What the server says of an

@@ -1,5 +1,5 @@
-"""The commit phase of a protocol in which each task stages its rows in a table of its own: what the databases have in
-common. One transaction takes the stages of an epoch into the table, and records the epoch in the ledger.
+"""The commit phase of the staged protocol. Each task has staged its rows in its own table. One transaction takes the
+stages of an epoch into the target, and records the epoch in the ledger. PostgreSQL and MySQL share this code.
 
 Why a commit is atomic with its evidence: rows and ledger row are of one transaction. Why it happens once: the
 transaction first locks the row of its owner, then looks for the epoch in the ledger (`Standing`), and only then takes

@@ -164,7 +164,7 @@ class SnapshotLedger:
         return ({mark: "true"} if is_new else {}), names
 
     def idle_marks(self) -> list[str]:
-        """The marks of forgotten jobs of which no snapshot has evidence any more."""
+        """The marks of forgotten jobs that have no evidence in any snapshot."""
         marks = [name for name in self.metadata.properties if name.startswith(FORGOTTEN)]
         if not marks:
             return []

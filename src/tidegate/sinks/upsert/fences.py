@@ -1,8 +1,9 @@
-"""Which run of a sink may write, up to which epoch it has finished, and which attempts have written all of their rows.
+"""The tables `_tidegate_fences` and `_tidegate_marks` of an upsert sink.
 
-A row of `_tidegate_fences` is an owner: the sink of one job. `fence` is generation, run and token of the one run that
-may write, or `forgotten`; `done` is the epoch up to which no row is taken. A row of `_tidegate_marks` is an attempt of
-a task whose rows are all in the table, with its digest. It stays until the commit.
+`_tidegate_fences` has a row for each owner, which is the sink of one job. `fence`: generation, run and token of the
+only run that may write, or `forgotten`. `done`: the newest finished epoch; the target takes no row of it, or of an
+earlier one. `_tidegate_marks` has a row for each attempt that has written all of its rows: its name and digest, until
+the commit.
 
 Why a late run writes nothing. A task locks the row of its owner for sharing, compares the fence, and holds the lock to
 the commit of its rows. Raising a fence changes this row, so it waits for each such task; and a task that comes later

@@ -1,4 +1,4 @@
-"""The rules of a SQLite table for rows of which some only delete their key."""
+"""The rules of a SQLite table if some rows only delete their key."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A task stages its rows in a file, as `SQLiteSink` does, and takes them into the table at its pre-commit, in one
 transaction. BEGIN IMMEDIATE takes SQLite's one lock for writers: so nothing changes between the look at the fence and
-the commit. Nobody can end the transaction of a process that was paused in it: a start then stops with the name of the
-database, and the file's lock says who holds it. It is a process of this machine.
+the commit. SQLite cannot end the transaction of a paused process. A start then stops with the name of the database. The
+process runs on this machine, and the lock of the file names it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ them into the table, and is tried again if the server chooses it as the victim o
 what a task leaves that has died is dropped when its epoch is finished.
 
 How the connection of a paused task is found. MySQL shows no name of a connection to a user without special rights. So a
-task holds a lock of its session (GET_LOCK) under a name that nobody else has, and writes the name into the table
+task holds a lock of its session (GET_LOCK) under a unique name, and writes the name into the table
 `_tidegate_writers`. The server tells which connection holds a lock; a name without a holder is of a task that has died.
 """
 

@@ -1,7 +1,7 @@
 """Upserts into a table of PostgreSQL.
 
 A task copies its rows into a stage, as `PostgresSink` does, and takes them into the table at its pre-commit. Copy and
-upsert are one transaction, which drops the stage again: so nobody sees it, and nothing of it is left.
+upsert are one transaction, which drops the stage again. So no other session sees the stage, and nothing of it is left.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.saved.campaign import Family
+from tests.simulation.saved.planted import PLANTED, Planted
 from tests.support.today import sampled
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +28,12 @@ def test_no_story_is_bad_whatever_dies_when() -> None:
 @pytest.mark.parametrize("family", Family, ids=lambda family: family.value)
 def test_no_story_of_many_is_bad(family: Family) -> None:
     assert " 0 bad " in saved_world("--family", family.value, "--stride", str(_STRIDES[family]))
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.rule)
+def test_the_rule_that_is_to_be_broken_is_still_there(planted: Planted) -> None:
+    with planted.plant():
+        pass
 
 
 @pytest.mark.parametrize("third", sampled([pytest.param(part, id=f"part {part + 1} of 3") for part in range(3)]))

@@ -160,6 +160,9 @@ PLANTED = (
     Planted("files of a savepoint are durable", _in(savepoint_take, "sync_file", _nothing), Story.UPGRADE, Hit.EMPTY),
     Planted("the name of a savepoint is durable", _in(savepoint_take, "sync_folder", _nothing), Story.BACK, Hit.DROP),
     Planted(
-        "a killed savepoint is removed by the next", _in(savepoint_take, "_remove", _nothing), Story.BACK, Hit.KILL
+        "a killed savepoint is removed by the next",
+        _in(savepoint_take, "remove_folder", _nothing),
+        Story.BACK,
+        Hit.KILL,
     ),
 )

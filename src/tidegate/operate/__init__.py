@@ -57,6 +57,8 @@ if TYPE_CHECKING:
         verify_savepoint,
     )
     from tidegate.operate.settle import Ended, Ending
+    from tidegate.operate.sinks import DescribedSink
+    from tidegate.operate.sources import DescribedSource
     from tidegate.operate.status import JobView, QueryView, State
     from tidegate.operate.tickets import Ticket, TicketState, TicketView
     from tidegate.operate.transactions import Transactions, Waiting
@@ -109,6 +111,8 @@ _HOMES = {
         "verify_savepoint",
     ),
     "tidegate.operate.settle": ("Ended", "Ending"),
+    "tidegate.operate.sinks": ("DescribedSink",),
+    "tidegate.operate.sources": ("DescribedSource",),
     "tidegate.operate.status": ("JobView", "QueryView", "State"),
     "tidegate.operate.tickets": ("Ticket", "TicketState", "TicketView"),
     "tidegate.operate.transactions": ("Transactions", "Waiting"),
@@ -120,15 +124,14 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BESIDE_TOPICS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "BarriersView", "Beat", "BeatReader", "Clearance",
-    "Difference", "DoneCheckpoint", "Ended", "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "JobClient",
-    "JobHistory", "JobInfo",
-    "JobView",
-    "Kind", "Named", "Outcome", "QueryBeat", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails",
-    "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Stage", "State", "Ticket",
-    "TicketState", "TicketView", "Transactions", "Verdict", "Verified", "Waiting", "check_restore",
-    "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "folder_here", "import_savepoint",
-    "inspect_savepoint", "jobs", "jobs_on_yarn", "list_savepoints", "list_transactions", "names", "open",
-    "open_anywhere", "open_archive", "open_to_forget", "read_beat", "stream_savepoint", "verify_savepoint",
+    "DescribedSink", "DescribedSource", "Difference", "DoneCheckpoint", "Ended", "Ending", "Failure", "Folder",
+    "FolderIs", "ForgettableJob", "JobClient", "JobHistory", "JobInfo", "JobView", "Kind", "Named", "Outcome",
+    "QueryBeat", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails", "SavepointFormat",
+    "SavepointView", "Savepoints", "Seen", "ShownSetting", "Stage", "State", "Ticket", "TicketState", "TicketView",
+    "Transactions", "Verdict", "Verified", "Waiting", "check_restore", "compare_savepoints", "dispose_savepoint",
+    "existing_folder", "export_savepoint", "folder_here", "import_savepoint", "inspect_savepoint", "jobs",
+    "jobs_on_yarn", "list_savepoints", "list_transactions", "names", "open", "open_anywhere", "open_archive",
+    "open_to_forget", "read_beat", "stream_savepoint", "verify_savepoint",
 ]  # fmt: skip
 
 

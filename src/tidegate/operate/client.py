@@ -25,6 +25,7 @@ from tidegate.storages.schemes import Folder, Where
 if TYPE_CHECKING:
     from tidegate.operate.forgetting import Clearance
     from tidegate.operate.settle import Ended
+    from tidegate.operate.sinks import DescribedSink
     from tidegate.operate.tickets import Ticket
     from tidegate.operate.transactions import Transactions
     from tidegate.operate.verdicts import Act
@@ -103,6 +104,14 @@ class JobClient:
     def history(self, newest: int = ENTRIES_KEPT) -> JobHistory:
         """Checkpoints, failures and restarts, at most `newest` of each. Raises STORAGE_UNUSABLE, RECORD_..."""
         return read_history(self._folder, newest)
+
+    def sinks(self) -> tuple[DescribedSink, ...]:
+        """The sinks as the job's last start described them, channels among them. Raises SINK_OUT_OF_REACH if this
+        release cannot read the descriptions."""
+        from tidegate.operate.sinks import Sinks
+        from tidegate.storages.opening import open_storage
+
+        return tuple(Sinks(open_storage(self._folder)).all())
 
     def runs_on_yarn(self, application: str) -> bool:
         """True if the job's newest driver runs, or ran, in this application of YARN; False if in none, or if it has

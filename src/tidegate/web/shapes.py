@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from tidegate.operate import Graph
+
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """A JSON object of an answer."""
@@ -75,33 +77,6 @@ class QueryLive(Shape, frozen=True, kw_only=True):
     dead_letters: int
     sources: tuple[str, ...]
     sinks: tuple[str, ...]
-
-
-class GraphNode(Shape, frozen=True, kw_only=True):
-    """A node of a job's graph. `kind`: "source", "query", "channel" or "sink". `told`: what it is, in a few words."""
-
-    id: str
-    kind: str
-    name: str
-    told: str
-    query: str | None = None
-    rows_per_second: float | None = None
-    lag: str | None = None
-    epoch: int | None = None
-
-
-class GraphEdge(Shape, frozen=True, kw_only=True, rename={"begin": "from", "end": "to"}):
-    """Rows go from one node to another one. By the ids of the nodes."""
-
-    begin: str
-    end: str
-
-
-class Graph(Shape, frozen=True, kw_only=True):
-    """Sources, queries, channels and sinks of a job."""
-
-    nodes: tuple[GraphNode, ...]
-    edges: tuple[GraphEdge, ...]
 
 
 class PartTaken(Shape, frozen=True, kw_only=True):

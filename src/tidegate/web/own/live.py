@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tidegate.core.errors import TidegateError
-from tidegate.operate import BarriersView, DescribedSink, JobInfo, JobView, QueryView
+from tidegate.operate import BarriersView, DescribedSink, JobInfo, JobView, QueryView, graph_of
 from tidegate.web.own.cards import card
-from tidegate.web.own.graph import graph_of
 from tidegate.web.routing import Asked
 from tidegate.web.shapes import (
     BarriersShape,

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tidegate.core.levels import Level
-from tidegate.operate import DescribedSink, DescribedSource, QueryView
-from tidegate.web.own.graph import graph_of
+from tidegate.operate import DescribedSink, DescribedSource, NodeKind, QueryView, graph_of
 
 
 def query(uid: str, sources: tuple[str, ...], sinks: tuple[str, ...]) -> QueryView:
@@ -46,7 +45,7 @@ def test_a_channel_joins_its_writer_and_its_readers(kind: str) -> None:
         ("query:even", "sink:even/out"),
         ("query:odd", "sink:odd/out"),
     }
-    channel = next(node for node in graph.nodes if node.kind == "channel")
+    channel = next(node for node in graph.nodes if node.kind is NodeKind.CHANNEL)
     assert channel.name == "moved", "it has the name that its writer gives it"
     assert {edge for pair in edges for edge in pair} == {node.id for node in graph.nodes}
 
@@ -56,14 +55,14 @@ def test_a_reader_that_comes_before_the_writer_does_not_name_the_channel() -> No
     graph = graph_of(
         queries, [source("in", type="channel", folder="f/ch")], [sink("writes", "ch", type="channel", folder="f/ch")]
     )
-    assert [node.name for node in graph.nodes if node.kind == "channel"] == ["ch"]
+    assert [node.name for node in graph.nodes if node.kind is NodeKind.CHANNEL] == ["ch"]
 
 
 def test_what_no_start_has_described_is_drawn_by_its_uid() -> None:
     graph = graph_of([query("counts", ("words",), ("table",))], [], [])
-    assert [(node.kind, node.name, node.told) for node in graph.nodes] == [
+    assert [(node.kind.value, node.name, node.told) for node in graph.nodes] == [
         ("source", "words", "words"),
         ("query", "counts", "query"),
         ("sink", "table", "table"),
     ]
-    assert next(node for node in graph.nodes if node.kind == "query").epoch == 7
+    assert next(node for node in graph.nodes if node.kind is NodeKind.QUERY).epoch == 7

@@ -24,6 +24,7 @@ from tidegate.storages.schemes import Folder, Where
 
 if TYPE_CHECKING:
     from tidegate.operate.forgetting import Clearance
+    from tidegate.operate.graph import Graph
     from tidegate.operate.settle import Ended
     from tidegate.operate.sinks import DescribedSink
     from tidegate.operate.tickets import Ticket
@@ -104,6 +105,37 @@ class JobClient:
     def history(self, newest: int = ENTRIES_KEPT) -> JobHistory:
         """Checkpoints, failures and restarts, at most `newest` of each. Raises STORAGE_UNUSABLE, RECORD_..."""
         return read_history(self._folder, newest)
+
+    def graph(self, info: JobInfo | None = None) -> Graph:
+        """What the job's queries read and write. `info`: a view that was read already. Raises the errors of `info`. A
+        sink whose description cannot be read is drawn by its uid."""
+        from tidegate.operate.graph import graph_of
+
+        info = self.info() if info is None else info
+        try:
+            sinks = self.sinks()
+        except TidegateError:
+            sinks = ()
+        return graph_of(info.queries, info.sources, sinks)
+
+    def as_html(self) -> str:
+        """State, graph, queries with their lag, last epochs: what a notebook shows. Raises the errors of `info`."""
+        from tidegate.operate.notebook import EPOCHS_SHOWN, html_of
+
+        info = self.info()
+        return html_of(info, self.graph(info), self.history(EPOCHS_SHOWN))
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+    def show(self, every_seconds: float | None = None) -> None:
+        """In a notebook: show the job in this cell, and keep the display young until the job has ended. Returns at
+        once. `every_seconds`: between two looks; by default 2, and off a disk 15. Raises REQUEST_REFUSED elsewhere."""
+        from tidegate.operate.notebook_view import EVERY_SECONDS, show
+        from tidegate.operate.rhythm import rhythm_of
+
+        every = max(EVERY_SECONDS, rhythm_of(self._folder).watch) if every_seconds is None else every_seconds
+        show(self.name, self.as_html, lambda: not self.view().state.alive, every)
 
     def sinks(self) -> tuple[DescribedSink, ...]:
         """The sinks as the job's last start described them, channels among them. Raises SINK_OUT_OF_REACH if this

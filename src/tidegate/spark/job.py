@@ -37,6 +37,7 @@ from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_cancel_noth
 from tidegate.spark.job_plan import DeclaredJob
 from tidegate.spark.levels import nothing_to_catch_up_with
 from tidegate.spark.listeners import Listener
+from tidegate.spark.notebook import job_html
 from tidegate.spark.old_declaration import Again, settings_again, source_again
 from tidegate.spark.operator_checks import allowed_changes
 from tidegate.spark.session import adopt_session, open_session
@@ -223,6 +224,10 @@ class Job:
                 check_only(job, wish, until=ends)
             stand_by(job)
             return start(job, wish, until=ends)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: how the job is; before its first start, what the program has declared so far."""
+        return job_html(self._folder, self._queries, self._inputs, self.settings.checkpointing_mode)
 
     def _declared(self) -> DeclaredJob:
         return DeclaredJob(

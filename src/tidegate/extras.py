@@ -30,6 +30,11 @@ class Extra(Enum):
     REDIS = ("redis", {"redis": "redis"}, "RedisSink")
     DELTA = ("delta", {"deltalake": "deltalake"}, "DeltaSink")
     ICEBERG = ("iceberg", {"pyiceberg": "pyiceberg"}, "IcebergSink")
+    UI = (
+        "ui",
+        {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus-client": "prometheus_client"},
+        "tidegate ui, tidegate run --ui, Job(ui=True)",
+    )
 
     @property
     def command(self) -> str:

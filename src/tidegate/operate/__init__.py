@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidegate.operate.epoch_totals import BOUNDS_MS, QueryTotals, Spread
     from tidegate.operate.failures import Failure
     from tidegate.operate.forgetting import Clearance
+    from tidegate.operate.graph import Graph, GraphEdge, GraphNode, NodeKind, graph_of
     from tidegate.operate.job_views import BarriersView, JobHistory, JobInfo, JobTotals
     from tidegate.operate.on_yarn import jobs_on_yarn, open_anywhere
     from tidegate.operate.saved_views import (
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
         verify_savepoint,
     )
     from tidegate.operate.settle import Ended, Ending
+    from tidegate.operate.sinks import DescribedSink
+    from tidegate.operate.sources import DescribedSource
     from tidegate.operate.status import JobView, QueryView, State
     from tidegate.operate.tickets import Ticket, TicketState, TicketView
     from tidegate.operate.transactions import Transactions, Waiting
@@ -89,6 +92,7 @@ _HOMES = {
     "tidegate.operate.epoch_totals": ("BOUNDS_MS", "QueryTotals", "Spread"),
     "tidegate.operate.failures": ("Failure",),
     "tidegate.operate.forgetting": ("Clearance",),
+    "tidegate.operate.graph": ("Graph", "GraphEdge", "GraphNode", "NodeKind", "graph_of"),
     "tidegate.operate.job_views": ("BarriersView", "JobHistory", "JobInfo", "JobTotals"),
     "tidegate.operate.on_yarn": ("jobs_on_yarn", "open_anywhere"),
     "tidegate.operate.saved_views": (
@@ -113,6 +117,8 @@ _HOMES = {
         "verify_savepoint",
     ),
     "tidegate.operate.settle": ("Ended", "Ending"),
+    "tidegate.operate.sinks": ("DescribedSink",),
+    "tidegate.operate.sources": ("DescribedSource",),
     "tidegate.operate.status": ("JobView", "QueryView", "State"),
     "tidegate.operate.tickets": ("Ticket", "TicketState", "TicketView"),
     "tidegate.operate.transactions": ("Transactions", "Waiting"),
@@ -124,15 +130,15 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BESIDE_TOPICS", "BOUNDS_MS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "BarriersView", "Beat", "BeatReader",
-    "Clearance", "Difference", "DoneCheckpoint", "Ended", "Ending", "Failure", "Folder", "FolderIs",
-    "ForgettableJob", "JobClient", "JobHistory", "JobInfo", "JobTotals", "JobView", "Kind", "Named", "Outcome",
-    "QueryBeat", "QueryTotals", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails",
-    "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Spread", "Stage", "State", "Ticket",
-    "TicketState", "TicketView", "TimedPhase", "Transactions", "Verdict", "Verified", "Waiting", "check_restore",
-    "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "folder_here",
-    "import_savepoint", "inspect_savepoint", "jobs", "jobs_on_yarn", "list_savepoints", "list_transactions",
-    "names", "open", "open_anywhere", "open_archive", "open_to_forget", "read_beat", "stream_savepoint",
-    "verify_savepoint",
+    "Clearance", "DescribedSink", "DescribedSource", "Difference", "DoneCheckpoint", "Ended", "Ending", "Failure",
+    "Folder", "FolderIs", "ForgettableJob", "Graph", "GraphEdge", "GraphNode", "JobClient", "JobHistory", "JobInfo",
+    "JobTotals", "JobView", "Kind", "Named", "NodeKind", "Outcome", "QueryBeat", "QueryTotals", "QueryView",
+    "SavedOperatorView", "SavedQueryView", "SavepointDetails", "SavepointFormat", "SavepointView", "Savepoints",
+    "Seen", "ShownSetting", "Spread", "Stage", "State", "Ticket", "TicketState", "TicketView", "TimedPhase",
+    "Transactions", "Verdict", "Verified", "Waiting", "check_restore", "compare_savepoints", "dispose_savepoint",
+    "existing_folder", "export_savepoint", "folder_here", "graph_of", "import_savepoint", "inspect_savepoint",
+    "jobs", "jobs_on_yarn", "list_savepoints", "list_transactions", "names", "open", "open_anywhere",
+    "open_archive", "open_to_forget", "read_beat", "stream_savepoint", "verify_savepoint",
 ]  # fmt: skip
 
 

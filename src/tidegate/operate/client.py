@@ -34,6 +34,7 @@ from tidegate.storages.schemes import Folder, Where
 if TYPE_CHECKING:
     from tidegate.operate.forgetting import Clearance
     from tidegate.operate.settle import Ended
+    from tidegate.operate.sinks import DescribedSink
     from tidegate.operate.tickets import Ticket
     from tidegate.operate.transactions import Transactions
     from tidegate.operate.verdicts import Act
@@ -125,6 +126,14 @@ class JobClient:
     def totals(self) -> JobTotals:
         """What the job has done in all its starts. Raises STORAGE_UNUSABLE."""
         return read_job_totals(self._folder)
+
+    def sinks(self) -> tuple[DescribedSink, ...]:
+        """The sinks as the job's last start described them, channels among them. Raises SINK_OUT_OF_REACH if this
+        release cannot read the descriptions."""
+        from tidegate.operate.sinks import Sinks
+        from tidegate.storages.opening import open_storage
+
+        return tuple(Sinks(open_storage(self._folder)).all())
 
     def runs_on_yarn(self, application: str) -> bool:
         """True if the job's newest driver runs, or ran, in this application of YARN; False if in none, or if it has

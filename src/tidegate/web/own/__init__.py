@@ -1,0 +1,1 @@
+"""tidegate's own views: what Flink's interface has no place for."""

@@ -1,0 +1,87 @@
+"""All jobs of a storage as cards: those that need somebody come first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from tidegate.core.errors import TidegateError
+from tidegate.operate import DoneCheckpoint, JobHistory, JobView, State
+from tidegate.web.routing import Asked
+from tidegate.web.shapes import JobCard, JobCards, LastCheckpoint
+from tidegate.web.site import Site, flink_id
+
+EPOCHS_OF_A_CARD = 30
+
+_ORDER: Sequence[State] = (
+    State.UNREADABLE,
+    State.FAILED,
+    State.DIED,
+    State.UNKNOWN,
+    State.RESTARTING,
+    State.STARTING,
+    State.RUNNING,
+    State.STOPPED,
+    State.CANCELED,
+    State.FINISHED,
+)
+
+
+def get_cards(asked: Asked) -> JobCards:
+    """`GET /jobs/cards`."""
+    return cards(asked.site)
+
+
+def cards(site: Site) -> JobCards:
+    """The card of every job, failures first, then by name."""
+    found = sorted(site.jobs(), key=lambda job: (_ORDER.index(job.state), job.name))
+    return JobCards(storage=str(site.storage), at=time.time(), jobs=tuple(card(site, job) for job in found))
+
+
+def card(site: Site, job: JobView) -> JobCard:
+    """The card of one job. A history that cannot be read is left out: the problem has its own place."""
+    history = newest_history(site, job)
+    beat = job.beat
+    queries = () if beat is None else beat.queries
+    checkpoints = () if history is None else history.checkpoints
+    return JobCard(
+        id=flink_id(job.job_id),
+        name=job.name,
+        state=job.state.label,
+        meaning=job.state.meaning,
+        alive=job.state.alive,
+        since=None if beat is None else beat.started_at,
+        problem=job.problem or ("" if beat is None else beat.error),
+        rows_per_second=sum(query.rows_per_second for query in queries) if job.state.alive else 0.0,
+        lag=", ".join(query.lag for query in queries if query.lag) or None,
+        restarts=0 if history is None else len(history.restarts),
+        last_checkpoint=_last(checkpoints),
+        rates=tuple(_rate(each) for each in reversed(checkpoints)),
+        queries=len(queries),
+    )
+
+
+def newest_history(site: Site, job: JobView) -> JobHistory | None:
+    """The newest epochs and failures of a job; None for a job that has not started, or is unreadable."""
+    if not job.job_id:
+        return None
+    try:
+        return site.watch.view(
+            ("history", job.name), lambda: site.client(job.name).history(EPOCHS_OF_A_CARD), periods=2
+        )
+    except TidegateError:
+        return None
+
+
+def _last(checkpoints: Sequence[DoneCheckpoint]) -> LastCheckpoint | None:
+    if not checkpoints:
+        return None
+    newest = checkpoints[0]
+    return LastCheckpoint(
+        query=newest.query, epoch=newest.epoch, at=newest.at, duration_ms=newest.duration_ms, rows=newest.rows
+    )
+
+
+def _rate(each: DoneCheckpoint) -> float:
+    """Rows per second of one epoch; 0 for one that recovery has completed."""
+    return round(each.rows * 1000 / each.duration_ms, 1) if each.duration_ms else 0.0

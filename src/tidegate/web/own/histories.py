@@ -1,0 +1,140 @@
+"""What a job has done: its epochs, its failures, what happened on the same axis."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from tidegate.operate import DoneCheckpoint, Failure, JobHistory
+from tidegate.web.problems import problem_of
+from tidegate.web.routing import Asked
+from tidegate.web.shapes import (
+    Asks,
+    EpochRow,
+    EpochRows,
+    EventOnAxis,
+    EventsOnAxis,
+    Failures,
+    FailureShape,
+    TransactionShape,
+    TransactionsShape,
+)
+
+Newest = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class EpochsAsked(Asks, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`newest`: at most so many epochs. `before`: only those that were done before this time, in seconds since 1970."""
+
+    newest: Newest = 200
+    before: float | None = None
+
+
+class SinceAsked(Asks, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`since`: nothing that is older, in seconds since 1970."""
+
+    since: float = 0.0
+
+
+def get_epochs(asked: Asked) -> EpochRows:
+    """`GET /jobs/:id/epochs`."""
+    query: EpochsAsked = asked.query
+    found = (each for each in _history(asked).checkpoints if query.before is None or each.at < query.before)
+    return EpochRows(epochs=tuple(epoch_row(each) for each, _ in zip(found, range(query.newest), strict=False)))
+
+
+def get_failures(asked: Asked) -> Failures:
+    """`GET /jobs/:id/failures`."""
+    return Failures(failures=tuple(failure_shape(each) for each in _history(asked).failures))
+
+
+def get_events_on_axis(asked: Asked) -> EventsOnAxis:
+    """`GET /jobs/:id/events-on-axis`."""
+    query: SinceAsked = asked.query
+    history = _history(asked)
+    begun = (
+        [] if history.job.beat is None else [EventOnAxis(at=history.job.beat.started_at, kind="start", text="start")]
+    )
+    events = [*begun, *(_on_axis(each) for each in history.failures)]
+    chosen = sorted((each for each in events if each.at >= query.since), key=lambda each: each.at)
+    return EventsOnAxis(events=tuple(chosen))
+
+
+def get_transactions(asked: Asked) -> TransactionsShape:
+    """`GET /jobs/:id/transactions`."""
+    client = asked.site.client(asked.path["job"])
+    found = asked.site.watch.view(("transactions", client.name), client.transactions, periods=5)
+    return TransactionsShape(
+        transactions=tuple(
+            TransactionShape(
+                query=each.query,
+                sink=each.sink,
+                target=each.target,
+                name=each.name,
+                epoch=each.epoch,
+                run=each.run,
+                task=each.task,
+                rows=each.rows,
+                age_seconds=each.age_seconds,
+                named=each.named.value,
+                seen=each.seen.value,
+                verdict=each.verdict.value,
+                would=_WOULD[each.verdict.value],
+            )
+            for each in found.waiting
+        ),
+        problems=tuple(problem_of(each) for each in found.problems),
+    )
+
+
+def epoch_row(each: DoneCheckpoint) -> EpochRow:
+    """An epoch of the history."""
+    return EpochRow(
+        query=each.query,
+        epoch=each.epoch,
+        run=each.run,
+        at=each.at,
+        duration_ms=each.duration_ms,
+        rows=each.rows,
+        aborted=each.aborted,
+        redone=each.redone,
+        shown_again=each.shown_again,
+    )
+
+
+def failure_shape(each: Failure) -> FailureShape:
+    """A failure of the history."""
+    return FailureShape(
+        at=each.at,
+        code=each.code,
+        what=each.what,
+        where=each.where,
+        remedy=each.remedy,
+        query=each.query,
+        epoch=each.epoch,
+        run=each.run,
+        restart_in_seconds=each.restart_in_seconds,
+    )
+
+
+_WOULD = {
+    "commit": "`tidegate txn commit` would commit it with its epoch; so would the next start",
+    "abort": "`tidegate txn abort` would abort it; so would the next start, and its input comes again",
+    "in use": "the job runs and uses it: nothing is to be done",
+    "foreign": "it belongs to another job, or to an earlier time of this one: `tidegate txn` leaves it alone",
+    "unknown": "nobody can tell by the records: look at the sink, then name it with `--force`",
+}
+
+
+def _history(asked: Asked) -> JobHistory:
+    client = asked.site.client(asked.path["job"])
+    return asked.site.watch.view(("whole history", client.name), client.history, periods=2)
+
+
+def _on_axis(each: Failure) -> EventOnAxis:
+    restarted = each.restart_in_seconds is not None
+    text = f"{each.code}: {each.what}"
+    return EventOnAxis(
+        at=each.at, kind="restart" if restarted else "failure", text=text, query=each.query, epoch=each.epoch
+    )

@@ -1,0 +1,61 @@
+"""What a route is. The table of all routes is in `routes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from tidegate.web.shapes import Asks, Nothing
+
+if TYPE_CHECKING:
+    from tidegate.web.site import Site
+
+
+class Access(Enum):
+    """What a route lets its caller do."""
+
+    READ = "read"
+    ACT = "act"
+
+
+class Method(Enum):
+    """The methods of HTTP that routes use."""
+
+    GET = "GET"
+    POST = "POST"
+    PATCH = "PATCH"
+    DELETE = "DELETE"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that fits its route. `path`: the parts of the path that are not fixed. `query` and `body`: of the types
+    that the route names. `caller`: the address of the client, and the name that it acts under, for the log."""
+
+    site: Site
+    path: Mapping[str, str]
+    query: Any
+    body: Any
+    headers: Mapping[str, str]
+    caller: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One method of one path. `handler` runs in a thread of its own and may block; it returns a value of the type
+    `answers`, or a `Response` of starlette's for what is no JSON. `flink`: Flink has this route, with the same path and
+    the same fields."""
+
+    method: Method
+    path: str
+    summary: str
+    access: Access
+    handler: Callable[[Asked], object]
+    answers: Any
+    query: type[Asks] = Nothing
+    body: type[Asks] | None = None
+    status: int = 200
+    flink: bool = False
+    media_type: str = "application/json"

@@ -77,6 +77,21 @@ def test_an_epoch_of_another_process_has_no_times(now: Now) -> None:
     assert clock.done(7) is None
 
 
+def test_the_oldest_epoch_that_is_prepared_and_not_done_has_an_age(now: Now) -> None:
+    clock = EpochClock()
+    for epoch in (7, 8):
+        clock.begins(epoch)
+        assert clock.prepared_seconds() in (None, 10.0)
+        now.seconds += 5
+        clock.passes("prepared.after", epoch)
+        now.seconds += 10
+    assert clock.prepared_seconds() == 25
+    clock.done(7)
+    assert clock.prepared_seconds() == 10
+    clock.done(8)
+    assert clock.prepared_seconds() is None
+
+
 def test_an_epoch_that_runs_again_begins_anew(now: Now) -> None:
     clock = EpochClock()
     clock.begins(7)

@@ -58,6 +58,14 @@ def test_the_newest_failure_has_the_counts_of_all_also_of_those_that_are_gone(tm
     assert (newest.number, newest.restarts, newest.of_epochs) == (105, 84, 84)
 
 
+def test_those_behind_a_number_are_read_alone(tmp_path: Path):
+    for number in range(3):
+        add_failure(tmp_path, failure(number))
+    (tmp_path / "history/failures/000000000001.json").write_bytes(b"{")
+    assert [each.number for each in read_failures(tmp_path, behind=1)] == [3, 2]
+    assert read_failures(tmp_path, behind=3) == []
+
+
 def test_a_long_text_is_cut(tmp_path: Path):
     add_failure(tmp_path, failure(0, "x" * 1_000_000))
     assert read_failures(tmp_path)[0].what == "x" * 4_000

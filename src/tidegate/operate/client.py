@@ -20,6 +20,7 @@ from tidegate.operate.beat import read_beat
 from tidegate.operate.checkpoints_history import ENTRIES_KEPT, read_checkpoints
 from tidegate.operate.control import Kind
 from tidegate.operate.done_checkpoint import DoneCheckpoint
+from tidegate.operate.failures import Failure, read_failures
 from tidegate.operate.job_views import (
     JobHistory,
     JobInfo,
@@ -122,6 +123,11 @@ class JobClient:
         `number`. Reads no more of the history than that. Raises STORAGE_UNUSABLE.
         """
         return tuple(read_checkpoints(self._folder, newest, before=before, since=since, behind=behind))
+
+    def failures(self, behind: int = 0) -> tuple[Failure, ...]:
+        """The recorded failures, newest first. `behind`: only those with a higher `number`. Raises STORAGE_UNUSABLE,
+        RECORD_..."""
+        return tuple(read_failures(self._folder, behind))
 
     def totals(self) -> JobTotals:
         """What the job has done in all its starts. Raises STORAGE_UNUSABLE."""

@@ -67,10 +67,12 @@ def failure_of(report: FailureReport, *, at: float, restart_in_seconds: float | 
 FAILURES_KEPT = 100
 
 
-def read_failures(job_folder: Where) -> list[Failure]:
-    """The stored failures, newest first. Raises RECORD_CORRUPT for an invalid file."""
+def read_failures(job_folder: Where, behind: int = 0) -> list[Failure]:
+    """The stored failures, newest first. `behind`: only those with a higher number; no other file is read. Raises
+    RECORD_CORRUPT for an invalid file, STORAGE_UNUSABLE."""
     storage = open_storage(job_folder)
-    return [found for name in reversed(_names(storage)) if (found := _read(storage, name)) is not None]
+    names = [name for name in reversed(_names(storage)) if _number(name) > behind]
+    return [found for name in names if (found := _read(storage, name)) is not None]
 
 
 def newest_failure(job_folder: Where) -> Failure | None:
@@ -100,7 +102,7 @@ def add_failure(job_folder: Where, failure: Failure) -> None:
     storage = open_storage(job_folder)
     names = _names(storage)
     last = next(_readable(storage, names), None)
-    number = int(names[-1].removesuffix(_SUFFIX)) + 1 if names else 1
+    number = _number(names[-1]) + 1 if names else 1
     short = msgspec.structs.replace(
         failure,
         what=failure.what[:_TEXT_KEPT],
@@ -128,6 +130,10 @@ def _names(storage: Storage) -> list[str]:
     return [name for name in storage.list(_FOLDER) if _NAME.fullmatch(name)]
 
 
+def _number(name: str) -> int:
+    return int(name.removesuffix(_SUFFIX))
+
+
 def _readable(storage: Storage, names: Sequence[str]) -> Iterator[Failure]:
     """The stored failures that can be read, newest first."""
     for name in reversed(names):
@@ -143,7 +149,7 @@ def _read(storage: Storage, name: str) -> Failure | None:
         return None
     try:
         failure = parsed(data, Failure, "a failure of the job's history")
-        return msgspec.structs.replace(failure, number=int(name.removesuffix(_SUFFIX)))
+        return msgspec.structs.replace(failure, number=_number(name))
     except Unreadable as flaw:
         where = storage.where(f"{_FOLDER}/{name}")
         raise flaw.error(where, "remove this file: it belongs only to the history, and no run needs it") from None

@@ -67,6 +67,11 @@ class EpochClock:
         begun = self._begun.get(epoch)
         return None if begun is None else time.monotonic() - begun
 
+    def prepared_seconds(self) -> float | None:
+        """How long the oldest epoch that is prepared and not done has been prepared; None if there is none."""
+        prepared = [ends[TimedPhase.PREPARED] for ends in list(self._ends.values()) if TimedPhase.PREPARED in ends]
+        return time.monotonic() - min(prepared) if prepared else None
+
     def done(self, epoch: int) -> EpochTimes | None:
         """The times of the epoch, which is done now, and forgotten here; None if it has not begun in this process."""
         now, begun, ends = time.monotonic(), self._begun.pop(epoch, None), self._ends.pop(epoch, {})

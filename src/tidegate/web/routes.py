@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidegate.web import metrics, monitoring
 from tidegate.web.own import cards, histories, live
 from tidegate.web.routing import Access, Method, Route
 from tidegate.web.shapes import (
@@ -12,6 +13,7 @@ from tidegate.web.shapes import (
     Failures,
     JobCards,
     JobLive,
+    JsonObject,
     SettingsShape,
     SinksShape,
     SourcesShape,
@@ -95,5 +97,34 @@ OWN: Sequence[Route] = (
     ),
 )
 
-ROUTES: Sequence[Route] = (*OWN,)
+MONITORING: Sequence[Route] = (
+    Route(
+        method=Method.GET,
+        path="/metrics",
+        summary="The metrics of all jobs, for Prometheus",
+        access=Access.READ,
+        handler=metrics.get_metrics,
+        answers=str,
+        media_type="text/plain",
+    ),
+    Route(
+        method=Method.GET,
+        path=f"/monitoring/{monitoring.DASHBOARD}",
+        summary="A dashboard of these metrics for Grafana",
+        access=Access.READ,
+        handler=monitoring.get_dashboard,
+        answers=JsonObject,
+    ),
+    Route(
+        method=Method.GET,
+        path=f"/monitoring/{monitoring.ALERTS}",
+        summary="Alert rules on these metrics for Prometheus",
+        access=Access.READ,
+        handler=monitoring.get_alerts,
+        answers=str,
+        media_type="text/plain",
+    ),
+)
+
+ROUTES: Sequence[Route] = (*OWN, *MONITORING)
 """In the order of the document. The first route that fits a path counts."""

@@ -166,7 +166,7 @@ class SinkShape(Shape, frozen=True, kw_only=True):
 
 
 class SinksShape(Shape, frozen=True, kw_only=True):
-    """The sinks of a job, with what its epochs have done to transactions since the history begins."""
+    """The sinks of a job, with what its epochs have done to transactions over all starts of the job."""
 
     sinks: tuple[SinkShape, ...]
     epochs_done: int

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 from tidegate import operate
-from tidegate.operate import Folder, JobClient, JobInfo, JobView
+from tidegate.core.errors import TidegateError
+from tidegate.operate import Folder, JobClient, JobInfo, JobTotals, JobView
 from tidegate.web.watching import BY_REQUESTS_SECONDS, ON_A_DISK_SECONDS, Watch
 
 _ID_DIGITS = 32
@@ -40,6 +41,16 @@ class Site:
         return self.watch.view(
             ("client", named), lambda: operate.open(self.storage, padded[1] if padded else named), periods=5
         )
+
+    def totals(self, job: JobView) -> JobTotals | None:
+        """The totals of a job; None for one that has not started, or whose histories cannot be read: the state of the
+        job says so."""
+        if not job.job_id:
+            return None
+        try:
+            return self.watch.view(("totals", job.name), lambda: self.client(job.name).totals(), periods=2)
+        except TidegateError:
+            return None
 
     def info(self, client: JobClient) -> JobInfo:
         """A job with its queries. Raises STORAGE_UNUSABLE, RECORD_..."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tidegate.operate.control import Answer, Kind, Outcome
     from tidegate.operate.failures import Failure
     from tidegate.operate.forgetting import Clearance
+    from tidegate.operate.job_log import JobLog
     from tidegate.operate.job_views import BarriersView, JobHistory, JobInfo
     from tidegate.operate.on_yarn import jobs_on_yarn, open_anywhere
     from tidegate.operate.saved_views import (
@@ -87,6 +88,7 @@ _HOMES = {
     "tidegate.operate.control": ("Answer", "Kind", "Outcome"),
     "tidegate.operate.failures": ("Failure",),
     "tidegate.operate.forgetting": ("Clearance",),
+    "tidegate.operate.job_log": ("JobLog",),
     "tidegate.operate.job_views": ("BarriersView", "JobHistory", "JobInfo"),
     "tidegate.operate.on_yarn": ("jobs_on_yarn", "open_anywhere"),
     "tidegate.operate.saved_views": (
@@ -125,8 +127,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "BESIDE_TOPICS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "BarriersView", "Beat", "BeatReader", "Clearance",
     "DescribedSink", "DescribedSource", "Difference", "DoneCheckpoint", "Ended", "Ending", "Failure", "Folder",
-    "FolderIs", "ForgettableJob", "JobClient", "JobHistory", "JobInfo", "JobView", "Kind", "Named", "Outcome",
-    "QueryBeat", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails", "SavepointFormat",
+    "FolderIs", "ForgettableJob", "JobClient", "JobHistory", "JobInfo", "JobLog", "JobView", "Kind", "Named",
+    "Outcome", "QueryBeat", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails", "SavepointFormat",
     "SavepointView", "Savepoints", "Seen", "ShownSetting", "Stage", "State", "Ticket", "TicketState", "TicketView",
     "Transactions", "Verdict", "Verified", "Waiting", "check_restore", "compare_savepoints", "dispose_savepoint",
     "existing_folder", "export_savepoint", "folder_here", "import_savepoint", "inspect_savepoint", "jobs",

@@ -35,6 +35,7 @@ from tidegate.storages.schemes import Folder, Where
 if TYPE_CHECKING:
     from tidegate.operate.forgetting import Clearance
     from tidegate.operate.graph import Graph
+    from tidegate.operate.job_log import JobLog
     from tidegate.operate.settle import Ended
     from tidegate.operate.sinks import DescribedSink
     from tidegate.operate.tickets import Ticket
@@ -172,6 +173,12 @@ class JobClient:
         from tidegate.storages.opening import open_storage
 
         return tuple(Sinks(open_storage(self._folder)).all())
+
+    def log(self) -> JobLog:
+        """The end of the newest log in the job's folder, without secrets. Raises STORAGE_UNUSABLE."""
+        from tidegate.operate.job_log import read_log
+
+        return read_log(self._folder)
 
     def runs_on_yarn(self, application: str) -> bool:
         """True if the job's newest driver runs, or ran, in this application of YARN; False if in none, or if it has

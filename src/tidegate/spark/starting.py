@@ -324,6 +324,7 @@ def _companions(
     return [
         *sources.companions(),
         *(Delivery(job.name, each) for each in job.listeners),
+        *job.beside,
         Advice(advice_for(job.name, job.settings, plan.queries, job.uids)),
         *_keeping(job, plan, coordinator, sources),
         *noted,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.web import metrics, monitoring
-from tidegate.web.own import cards, histories, live
+from tidegate.web.own import access, cards, histories, live, log
 from tidegate.web.routing import Access, Method, Route
 from tidegate.web.shapes import (
     EpochRows,
@@ -14,6 +14,7 @@ from tidegate.web.shapes import (
     JobCards,
     JobLive,
     JsonObject,
+    LogLines,
     SettingsShape,
     SinksShape,
     SourcesShape,
@@ -94,6 +95,23 @@ OWN: Sequence[Route] = (
         access=Access.READ,
         handler=live.get_settings,
         answers=SettingsShape,
+    ),
+    Route(
+        method=Method.GET,
+        path="/jobs/{job}/log",
+        summary="The end of the newest log, without secrets",
+        access=Access.READ,
+        handler=log.get_log,
+        answers=LogLines,
+        query=log.LogAsked,
+    ),
+    Route(
+        method=Method.GET,
+        path="/access",
+        summary="What this caller may do",
+        access=Access.PAGE,
+        handler=access.get_access,
+        answers=access.AccessShape,
     ),
 )
 

@@ -261,10 +261,11 @@ class EventsOnAxis(Shape, frozen=True, kw_only=True):
 
 
 class LogLines(Shape, frozen=True, kw_only=True):
-    """The end of a job's log. `path`: the file; empty if there is none."""
+    """The end of a job's log. `path`: the file; empty if there is none, and then `problem` says why."""
 
     path: str
     lines: tuple[str, ...]
+    problem: str = ""
 
 
 class Asks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -21,15 +21,17 @@ def flink_id(job_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One storage with its jobs. All views go through `watch`."""
+    """One storage with its jobs. All views go through `watch`. `programs`: the folders of programs that may be
+    started."""
 
     storage: Folder
     watch: Watch = field(repr=False)
+    programs: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, storage: Folder) -> Site:
+    def of(cls, storage: Folder, programs: tuple[str, ...] = ()) -> Site:
         """The site of a storage, with the period that fits it."""
-        return cls(storage, Watch(ON_A_DISK_SECONDS if storage.is_local else BY_REQUESTS_SECONDS))
+        return cls(storage, Watch(ON_A_DISK_SECONDS if storage.is_local else BY_REQUESTS_SECONDS), programs)
 
     def jobs(self) -> tuple[JobView, ...]:
         """All jobs, by name."""

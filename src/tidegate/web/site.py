@@ -11,6 +11,8 @@ from tidegate.operate import Folder, JobClient, JobInfo, JobTotals, JobView
 from tidegate.web.watching import BY_REQUESTS_SECONDS, ON_A_DISK_SECONDS, Watch
 
 _ID_DIGITS = 32
+_JOBS_A_PERIOD = 25
+_NAMES_PERIODS = 5.0
 _PADDED = re.compile(r"([0-9a-f]{8})0{24}")
 
 
@@ -34,8 +36,10 @@ class Site:
         return cls(storage, Watch(ON_A_DISK_SECONDS if storage.is_local else BY_REQUESTS_SECONDS), programs)
 
     def jobs(self) -> tuple[JobView, ...]:
-        """All jobs, by name."""
-        return self.watch.view("jobs", lambda: operate.jobs(self.storage))
+        """All jobs, by name. Many jobs are read less often, so that the reads a minute stay bounded."""
+        names = self.watch.view("names", lambda: operate.names(self.storage), periods=_NAMES_PERIODS)
+        periods = max(1.0, len(names) / _JOBS_A_PERIOD)
+        return self.watch.view("jobs", lambda: operate.jobs(self.storage), periods=periods)
 
     def client(self, named: str) -> JobClient:
         """A job by its name, its id, or its id as Flink's clients write it. Raises JOB_UNKNOWN, UID_INVALID."""

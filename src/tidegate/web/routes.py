@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tidegate.web import metrics, monitoring
 from tidegate.web.own import access, cards, histories, live, log
+from tidegate.web.own import cards, histories, live, streams
 from tidegate.web.routing import Access, Method, Route
 from tidegate.web.shapes import (
     EpochRows,
@@ -144,5 +145,26 @@ MONITORING: Sequence[Route] = (
     ),
 )
 
-ROUTES: Sequence[Route] = (*OWN, *MONITORING)
+EVENTS: Sequence[Route] = (
+    Route(
+        method=Method.GET,
+        path="/events",
+        summary="The cards of all jobs as they change, as server-sent events",
+        access=Access.READ,
+        handler=streams.get_cards_events,
+        answers=str,
+        media_type="text/event-stream",
+    ),
+    Route(
+        method=Method.GET,
+        path="/jobs/{job}/events",
+        summary="A job's state, epochs and failures as they come, as server-sent events; Last-Event-ID resumes",
+        access=Access.READ,
+        handler=streams.get_job_events,
+        answers=str,
+        media_type="text/event-stream",
+    ),
+)
+
+ROUTES: Sequence[Route] = (*OWN, *EVENTS, *MONITORING)
 """In the order of the document. The first route that fits a path counts."""

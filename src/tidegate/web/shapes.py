@@ -112,9 +112,10 @@ class JobLive(Shape, frozen=True, kw_only=True):
 
 
 class EpochRow(Shape, frozen=True, kw_only=True):
-    """One epoch that is done. `phases`: milliseconds by the name of the phase; a phase that was not measured is
-    absent."""
+    """One epoch that is done. `number`: its place among all done epochs of the job; 0 if an older release has written
+    it. `phases`: milliseconds by the name of the phase; a phase that was not measured is absent."""
 
+    number: int
     query: str
     epoch: int
     run: int
@@ -134,8 +135,10 @@ class EpochRows(Shape, frozen=True, kw_only=True):
 
 
 class FailureShape(Shape, frozen=True, kw_only=True):
-    """A failure of a job. `restart_in_seconds`: the pause before the restart; null if none followed."""
+    """A failure of a job. `number`: its place among all failures of the job. `restart_in_seconds`: the pause before the
+    restart; null if none followed."""
 
+    number: int
     at: float
     code: str
     what: str

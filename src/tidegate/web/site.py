@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tidegate import operate
 from tidegate.core.errors import TidegateError
 from tidegate.operate import Folder, JobClient, JobInfo, JobTotals, JobView
+from tidegate.web.sharing import Streams
 from tidegate.web.watching import BY_REQUESTS_SECONDS, ON_A_DISK_SECONDS, Watch
 
 _ID_DIGITS = 32
@@ -29,6 +30,8 @@ class Site:
     storage: Folder
     watch: Watch = field(repr=False)
     programs: tuple[str, ...] = ()
+    streams: Streams = field(default_factory=Streams, repr=False)
+    """What those read who follow events."""
 
     @classmethod
     def of(cls, storage: Folder, programs: tuple[str, ...] = ()) -> Site:

@@ -94,6 +94,7 @@ def get_transactions(asked: Asked) -> TransactionsShape:
 def epoch_row(each: DoneCheckpoint) -> EpochRow:
     """An epoch of the history."""
     return EpochRow(
+        number=each.number,
         query=each.query,
         epoch=each.epoch,
         run=each.run,
@@ -110,6 +111,7 @@ def epoch_row(each: DoneCheckpoint) -> EpochRow:
 def failure_shape(each: Failure) -> FailureShape:
     """A failure of the history."""
     return FailureShape(
+        number=each.number,
         at=each.at,
         code=each.code,
         what=each.what,

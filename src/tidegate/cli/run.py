@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 from tidegate import operate
 from tidegate.cli.cluster_options import of_a_start, options_before_the_program, program_at
 from tidegate.cli.cluster_run import run_in_cluster
-from tidegate.cli.common import Dir, Json, Overrides, Printed, print_json, printed_as
+from tidegate.cli.common import Dir, Json, Overrides, Printed, print_json, printed_as, usable_settings
 from tidegate.cli.detached import Detached, LogHome, detach
 from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
@@ -50,12 +50,10 @@ from tidegate.cli.submission_options import (
     MasterOption,
     submission_of,
 )
-from tidegate.core.errors import TidegateError
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, LogLevel
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE
 from tidegate.settings.config import Settings
-from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE, PAGE_VARIABLE, handed_on
 from tidegate.submit.submission import DeployMode
 from tidegate.supervise.background_warm_up import BackgroundWarmUp
@@ -166,7 +164,7 @@ def run(
     }
     if restore is not None:
         environment[RESTORE_VARIABLE] = msgspec.json.encode(restore).decode()
-    settings = _settings(environment)
+    settings = usable_settings(environment)
     cluster = submission_of(master, deploy_mode, archives, conf)
     choice = LogChoice(log_format, log_level)
     environment.update(choice.environment())
@@ -237,18 +235,6 @@ def _refuse_a_jar(ctx: Any, args: Sequence[str]) -> None:
     if at < len(args) and args[at].endswith(".jar"):
         again = shlex.join(["tidegate", "run", *args[:at], "APP.py", *args[at + 1 :]])
         raise typer.BadParameter(f"{args[at]} is a Java program. Name the Python file: {again}", ctx=ctx)
-
-
-def _settings(environment: Mapping[str, str]) -> Settings:
-    """The settings from the environment and the settings file, without those that the program sets.
-
-    If they are invalid, the error is shown and the command ends with the exit code of wrong usage.
-    """
-    try:
-        return load_settings({}, environment=environment)
-    except TidegateError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(Exit.USAGE) from None
 
 
 @contextmanager

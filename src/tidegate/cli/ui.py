@@ -11,12 +11,11 @@ from typing import Annotated
 import typer
 
 from tidegate import operate
-from tidegate.cli.common import Dir, Overrides, jobs_folder
+from tidegate.cli.common import Dir, Overrides, jobs_folder, usable_settings
 from tidegate.cli.exits import Exit
 from tidegate.cli.log_options import LogFormatOption, LogLevelOption
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, LogLevel, set_up
-from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE, handed_on
 from tidegate.supervise.signals import Signals
 
@@ -83,7 +82,7 @@ def ui(
     }
     given = [f"{name}={value}" for name, value in one.items() if value is not None]
     overrides = [*handed_on(os.environ), *(define or []), *given]
-    settings = load_settings({}, environment={**os.environ, OVERRIDES_VARIABLE: json.dumps(overrides)})
+    settings = usable_settings({**os.environ, OVERRIDES_VARIABLE: json.dumps(overrides)})
     folder = operate.Folder.of(settings.checkpointing_dir) if dir is None else jobs_folder(dir)
     set_up(LogChoice(log_format, log_level), os.environ)
     from tidegate.web.serving import open_page  # not needed for the help

@@ -1,7 +1,7 @@
 """The end of a job's newest log, without secrets.
 
 Only regular files in `logs/` of the job's folder are read. Neither that folder nor a file in it may be a link: whoever
-can write there would choose what is shown. Of a file at most its last mebibyte is read.
+can write there would choose what is shown. Of a file at most its last 256 KiB are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.core.redaction import HIDDEN, SECRETS
 from tidegate.disk.durable import storage_error
 from tidegate.storages.schemes import Folder
 
-BYTES_READ = 1024 * 1024
+BYTES_READ = 256 * 1024
 CHARACTERS_OF_A_LINE = 4_000
 _LOGS = "logs"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -39,7 +39,7 @@ def _origin(value: object) -> str:
 
 def _folders(value: object) -> tuple[str, ...]:
     """A list of paths, or a text with `:` between them, as in PATH."""
-    if isinstance(value, str):
+    if isinstance(value, str) and "://" not in value:
         return tuple(LOCAL_FOLDER.read(each) for each in value.split(_BETWEEN_FOLDERS) if each)
     if not isinstance(value, list | tuple):
         raise ValueError

@@ -27,6 +27,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 }
 """On each answer. No answer allows another origin anything: there is no `Access-Control-` header."""
 
+HEAD_BYTES_AT_MOST = 16 * 1024
 WRONG_TOKEN_SECONDS = 1.0
 """How long the answer to a wrong token takes."""
 _ASKING = "tidegate.asking"
@@ -115,6 +116,7 @@ class Guarding:
 
     def _asking(self, scope: Scope) -> Asking:
         headers = _headers(scope)
+        _demand_sound(scope, headers)
         peer = scope["client"][0] if scope["client"] else "unknown"
         forwarded = _forwarded(headers) if self._entry.addresses.proxy is not None else ""
         try:
@@ -128,6 +130,18 @@ class Guarding:
             ) from None
         caller = caller_of(self._entry.addresses, headers, token)
         return Asking(self._entry, caller, f"{forwarded} through {peer}" if forwarded else peer)
+
+
+def _demand_sound(scope: Scope, headers: Mapping[str, Sequence[str]]) -> None:
+    """Refuses a large head, which h11 takes if it arrives at once, and a body of two lengths: a proxy may believe the
+    other one, and take a part of the body for another request (RFC 9112, 6.1)."""
+    size = len(scope["raw_path"]) + len(scope["query_string"])
+    size += sum(len(name) + len(value) for name, value in scope["headers"])
+    if size > HEAD_BYTES_AT_MOST:
+        found = f"the head of the request has more than {HEAD_BYTES_AT_MOST} bytes"
+        raise RequestProblem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, found)
+    if "transfer-encoding" in headers and "content-length" in headers:
+        raise RequestProblem(HTTPStatus.BAD_REQUEST, "the request has both a length and a transfer coding")
 
 
 def _headers(scope: Scope) -> Mapping[str, Sequence[str]]:

@@ -19,14 +19,13 @@ from tidegate.settings.config import Settings
 from tidegate.web.application import build
 from tidegate.web.connection import Connection
 from tidegate.web.guard import Addresses
-from tidegate.web.guarding import LOOPBACK_NAMES, Entry
+from tidegate.web.guarding import HEAD_BYTES_AT_MOST, LOOPBACK_NAMES, Entry
 from tidegate.web.routes import ROUTES
 from tidegate.web.routing import Route
 from tidegate.web.site import Site
 from tidegate.web.tokens import TOKEN_VARIABLE, Token, Tokens, find_token
 
 _CONNECTIONS_AT_MOST = 500
-_HEAD_BYTES_AT_MOST = 16 * 1024
 _KEPT_ALIVE_SECONDS = 15
 _GRACE_SECONDS = 1
 """How long answers that are under way may take when the server ends: events are sent without an end."""
@@ -35,7 +34,10 @@ _EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 
 class Page:
-    """The page at one address, which it takes at once. `token` is None if nobody may act. A `with` closes it."""
+    """The page at one address, which it takes at once. `token` is None if nobody may act. A `with` closes it.
+
+    `address`: the `host:port` that it has taken. `url`: where browsers find it.
+    """
 
     def __init__(self, settings: Settings, token: Token | None) -> None:
         """Raises SETTINGS_CLASH for an address that other machines reach without TLS or a proxy, or without a token;
@@ -55,7 +57,8 @@ class Page:
             Tokens(token),
             from_elsewhere=not is_here or settings.ui_proxy is not None,
         )
-        port: int = self._socket.getsockname()[1]
+        address, port = self._socket.getsockname()[:2]
+        self.address = f"{_in_url(address)}:{port}"
         host = socket.gethostname() if settings.ui_host in _EVERYWHERE else settings.ui_host
         self.url = f"{scheme}://{_in_url(host)}:{port}/" if settings.ui_proxy is None else f"{settings.ui_proxy}/"
         self._application: ASGIApp | None = None
@@ -120,11 +123,10 @@ def _config(application: ASGIApp, settings: Settings) -> uvicorn.Config:
         interface="asgi3",
         lifespan="off",
         log_config=None,
-        access_log=False,
         proxy_headers=False,
         server_header=False,
         limit_concurrency=_CONNECTIONS_AT_MOST,
-        h11_max_incomplete_event_size=_HEAD_BYTES_AT_MOST,
+        h11_max_incomplete_event_size=HEAD_BYTES_AT_MOST,
         timeout_keep_alive=_KEPT_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_certfile=settings.ui_tls_cert,

@@ -20,6 +20,7 @@ from tidegate.web.routes import ROUTES
 from tidegate.web.routing import Asked, Method, Route
 from tidegate.web.shapes import Asks
 from tidegate.web.site import Site
+from tidegate.web.static import page_routes
 
 PREFIXES = ("", "/v1")
 """Flink's clients put `/v1` before each path."""
@@ -40,7 +41,8 @@ def build(site: Site, routes: Sequence[Route] = ROUTES) -> Starlette:
         for path, by_method in paths.items()
     ]
     return Starlette(
-        routes=served, exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken}
+        routes=[*served, *page_routes()],
+        exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken},
     )
 
 

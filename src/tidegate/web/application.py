@@ -24,6 +24,7 @@ from tidegate.web.routes import ROUTES
 from tidegate.web.routing import Access, Asked, Method, Route
 from tidegate.web.shapes import Asks
 from tidegate.web.site import Site
+from tidegate.web.static import page_routes
 
 PREFIXES = ("", "/v1")
 """Flink's clients put `/v1` before each path."""
@@ -46,6 +47,9 @@ def build(site: Site, routes: Sequence[Route] = ROUTES, entry: Entry = NOBODY_AC
     ]
     application = Starlette(
         routes=served, exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken}
+    return Starlette(
+        routes=[*served, *page_routes()],
+        exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken},
     )
     application.router.redirect_slashes = False  # a redirect would name the host that the request gives
     return Guarding(application, entry)

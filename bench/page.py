@@ -61,7 +61,7 @@ def figures(samples: Mapping[str, list[float]]) -> list[Figure]:
         figure(
             "page-warm",
             f"first view of {jobs}, from a warm process",
-            median(samples["warm ms"]),
+            warm,
             "ms",
             _GOAL_WARM_MS,
             "warm ms",
@@ -69,7 +69,7 @@ def figures(samples: Mapping[str, list[float]]) -> list[Figure]:
         figure(
             "page-cold",
             f"first view of {jobs}, from the start of `tidegate ui` on",
-            median(samples["cold ms"]),
+            cold,
             "ms",
             _GOAL_COLD_MS,
             "cold ms",

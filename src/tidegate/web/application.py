@@ -46,8 +46,6 @@ def build(site: Site, routes: Sequence[Route] = ROUTES, entry: Entry = NOBODY_AC
         for path, by_method in paths.items()
     ]
     application = Starlette(
-        routes=served, exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken}
-    return Starlette(
         routes=[*served, *page_routes()],
         exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken},
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.web import metrics, monitoring
-from tidegate.web.own import access, cards, histories, live, log
-from tidegate.web.own import cards, histories, live, streams
+from tidegate.web.own import access, cards, histories, live, log, streams
 from tidegate.web.routing import Access, Method, Route
 from tidegate.web.shapes import (
     EpochRows,

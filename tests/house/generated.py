@@ -150,6 +150,12 @@ def benchmarks_chart() -> str:
     return svg()
 
 
+def who_may() -> str:
+    from tidegate.web.guard import GUARD
+
+    return GUARD.markdown("asks for")
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks": partial(benchmarks, "core"),
     "benchmarks-kafka": partial(benchmarks, "kafka"),
@@ -184,6 +190,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "run-states": run_states,
     "states": states,
     "values": values,
+    "who-may": who_may,
     "recovery-log": decisions.log_table,
     "recovery-sinks": decisions.sink_table,
     "answers": decisions.answer_table,

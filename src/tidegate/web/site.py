@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tidegate import operate
 from tidegate.operate import Folder, JobClient, JobInfo, JobView
+from tidegate.web.tickets import Tickets
 from tidegate.web.watching import BY_REQUESTS_SECONDS, ON_A_DISK_SECONDS, Watch
+from tidegate.web.works import Works
 
 _ID_DIGITS = 32
 _PADDED = re.compile(r"([0-9a-f]{8})0{24}")
@@ -20,15 +23,21 @@ def flink_id(job_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One storage with its jobs. All views go through `watch`."""
+    """One storage with its jobs. All views go through `watch`, all requests to jobs through `tickets`, and all other
+    long works through `works`. `programs`: the folders whose programs may be started; empty: none may.
+    """
 
     storage: Folder
     watch: Watch = field(repr=False)
+    tickets: Tickets = field(repr=False)
+    works: Works = field(repr=False)
+    programs: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, storage: Folder) -> Site:
+    def of(cls, storage: Folder, programs: tuple[Path, ...] = ()) -> Site:
         """The site of a storage, with the period that fits it."""
-        return cls(storage, Watch(ON_A_DISK_SECONDS if storage.is_local else BY_REQUESTS_SECONDS))
+        watch = Watch(ON_A_DISK_SECONDS if storage.is_local else BY_REQUESTS_SECONDS)
+        return cls(storage, watch, Tickets(watch.forget), Works(watch.forget), programs)
 
     def jobs(self) -> tuple[JobView, ...]:
         """All jobs, by name."""

@@ -40,19 +40,19 @@ class SinceAsked(Asks, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def get_epochs(asked: Asked) -> EpochRows:
     """`GET /jobs/:id/epochs`."""
     query: EpochsAsked = asked.query
-    found = (each for each in _history(asked).checkpoints if query.before is None or each.at < query.before)
+    found = (each for each in whole_history(asked).checkpoints if query.before is None or each.at < query.before)
     return EpochRows(epochs=tuple(epoch_row(each) for each, _ in zip(found, range(query.newest), strict=False)))
 
 
 def get_failures(asked: Asked) -> Failures:
     """`GET /jobs/:id/failures`."""
-    return Failures(failures=tuple(failure_shape(each) for each in _history(asked).failures))
+    return Failures(failures=tuple(failure_shape(each) for each in whole_history(asked).failures))
 
 
 def get_events_on_axis(asked: Asked) -> EventsOnAxis:
     """`GET /jobs/:id/events-on-axis`."""
     query: SinceAsked = asked.query
-    history = _history(asked)
+    history = whole_history(asked)
     begun = (
         [] if history.job.beat is None else [EventOnAxis(at=history.job.beat.started_at, kind="start", text="start")]
     )
@@ -127,7 +127,8 @@ _WOULD = {
 }
 
 
-def _history(asked: Asked) -> JobHistory:
+def whole_history(asked: Asked) -> JobHistory:
+    """All that the history of a job holds. Raises JOB_UNKNOWN, STORAGE_UNUSABLE, RECORD_CORRUPT."""
     client = asked.site.client(asked.path["job"])
     return asked.site.watch.view(("whole history", client.name), client.history, periods=2)
 

@@ -10,11 +10,13 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
 from tidegate.core.errors import TidegateError
+from tidegate.web.flink.plain_errors import PlainErrors
 from tidegate.web.problems import RequestProblem, as_response, problem, problem_of
 from tidegate.web.routes import ROUTES
 from tidegate.web.routing import Asked, Method, Route
@@ -40,7 +42,9 @@ def build(site: Site, routes: Sequence[Route] = ROUTES) -> Starlette:
         for path, by_method in paths.items()
     ]
     return Starlette(
-        routes=served, exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken}
+        routes=served,
+        middleware=[Middleware(PlainErrors)],
+        exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken},
     )
 
 

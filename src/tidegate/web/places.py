@@ -48,7 +48,9 @@ def savepoint_folders(site: Site) -> list[str]:
         for job in site.jobs()
         if job.beat is not None
         for setting in job.beat.settings
-        if setting.name == _SAVEPOINTS_DIR and setting.value and (":" in setting.value or Path(setting.value).is_absolute())
+        if setting.name == _SAVEPOINTS_DIR
+        and setting.value
+        and (":" in setting.value or Path(setting.value).is_absolute())
     }
     return sorted(named)
 

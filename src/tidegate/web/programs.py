@@ -82,11 +82,11 @@ def check(site: Site, order: StartOrder) -> RestoreCheck:
     `RequestProblem` for an order without a savepoint."""
     if order.savepoint is None:
         raise RequestProblem(HTTPStatus.BAD_REQUEST, "a check is about a savepoint: name one as savepointPath")
-    restore = Restore(
-        order.savepoint, claim=order.claim, allow_non_restored_state=order.allow_non_restored_state
-    )
+    restore = Restore(order.savepoint, claim=order.claim, allow_non_restored_state=order.allow_non_restored_state)
     overrides = [f"checkpointing.dir={site.storage}", *_settings(order)]
-    return operate.check_restore(order.program.path, order.arguments, overrides, restore, {}, inherited=environment_of_programs(os.environ))
+    return operate.check_restore(
+        order.program.path, order.arguments, overrides, restore, {}, inherited=environment_of_programs(os.environ)
+    )
 
 
 def start(site: Site, order: StartOrder) -> StartedJob:

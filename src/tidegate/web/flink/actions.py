@@ -22,7 +22,7 @@ from tidegate.web.flink.action_shapes import (
     StopTrigger,
     TriggerResponse,
 )
-from tidegate.web.flink.causes import cause
+from tidegate.web.flink.causes import cause, cause_of
 from tidegate.web.flink.checkpoints import queries_of
 from tidegate.web.flink.ids import checkpoint_id, new_trigger_id
 from tidegate.web.flink.shapes import FlinkFailureCause, QueueStatus
@@ -124,7 +124,7 @@ def get_disposal(asked: Asked) -> DisposalStatus:
         return DisposalStatus(status=_COMPLETED, operation=DisposalOperation())
     if not isinstance(error, TidegateError):
         raise error
-    return DisposalStatus(status=_COMPLETED, operation=DisposalOperation(cause=cause(error.code, str(error))))
+    return DisposalStatus(status=_COMPLETED, operation=DisposalOperation(cause=cause_of(error)))
 
 
 def _trigger(
@@ -155,4 +155,4 @@ def _looked(asked: Asked, client: JobClient) -> TicketView | FlinkFailureCause:
     try:
         return asked.site.tickets.look(client, asked.path["trigger"])
     except TidegateError as error:
-        return cause(error.code, str(error))
+        return cause_of(error)

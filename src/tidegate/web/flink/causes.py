@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 
+from tidegate.core.errors import TidegateError
 from tidegate.web.flink.shapes import FlinkFailureCause
 
 _TEXT_BYTES = 16_000
@@ -29,6 +30,11 @@ def cause(kind: str, text: str) -> FlinkFailureCause:
         stack_trace=shown,
         serialized=base64.b64encode(_throwable(kind, text, shown)).decode(),
     )
+
+
+def cause_of(error: TidegateError) -> FlinkFailureCause:
+    """An error of tidegate. Its code stands for the class."""
+    return cause(error.code, str(error).removeprefix(f"{error.code}: "))
 
 
 def _throwable(kind: str, text: str, stack: str) -> bytes:

@@ -34,9 +34,7 @@ def get_exceptions(asked: Asked) -> JobExceptions:
         root_exception=None if newest is None else _text(newest),
         timestamp=None if newest is None else _at(newest),
         all_exceptions=tuple(
-            ExecutionException(
-                exception=_text(each), task=each.query or "", location=each.where, timestamp=_at(each)
-            )
+            ExecutionException(exception=_text(each), task=each.query or "", location=each.where, timestamp=_at(each))
             for each in shown
         ),
         truncated=truncated,

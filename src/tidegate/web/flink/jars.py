@@ -35,9 +35,7 @@ def get_jars(asked: Asked) -> JarList:
     found = programs(asked.site)
     return JarList(
         address=f"http://{asked.headers.get('host', '')}",
-        files=tuple(
-            JarFile(id=each.id, name=each.path.name, uploaded=int(each.changed_at * 1_000)) for each in found
-        ),
+        files=tuple(JarFile(id=each.id, name=each.path.name, uploaded=int(each.changed_at * 1_000)) for each in found),
     )
 
 
@@ -54,7 +52,7 @@ def post_run(asked: Asked) -> JarRun:
         name=started.job,
         process=started.process,
         log=started.log,
-        notes=tuple([*notes, *filter(None, [started.text])]),
+        notes=(*notes, *filter(None, [started.text])),
     )
 
 

@@ -34,9 +34,7 @@ def action_ticket(client: JobClient, view: TicketView) -> ActionTicket:
         state=view.state.value,
         stage=None if view.stage is None else view.stage.name.lower(),
         waits_for=view.waits_for,
-        progress=None
-        if progress is None
-        else ProgressShape(bytes=progress.copied_bytes, of=progress.total_bytes),
+        progress=None if progress is None else ProgressShape(bytes=progress.copied_bytes, of=progress.total_bytes),
         answer=None
         if answer is None
         else AnswerShape(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from tidegate import operate
 from tidegate.core.errors import TidegateError
@@ -89,8 +89,7 @@ def _ticket(work: Work) -> VerifyTicket:
     error = work.result.exception()
     if isinstance(error, TidegateError):
         return VerifyTicket(id=work.id, state="failed", path=path, problems=(problem_of(error),))
-    found = work.result.result()
-    assert isinstance(found, Verified)
+    found: Verified = work.result.result()
     return VerifyTicket(
         id=work.id,
         state="done",
@@ -103,6 +102,6 @@ def _ticket(work: Work) -> VerifyTicket:
 
 def _value(found: object) -> Any:
     """A value of a manifest, as JSON has it."""
-    if isinstance(found, Sequence) and not isinstance(found, str):
-        return [str(each) for each in found]
+    if isinstance(found, (list, tuple)):
+        return [str(each) for each in cast("Sequence[object]", found)]
     return found if found is None or isinstance(found, (str, int, float, bool)) else str(found)

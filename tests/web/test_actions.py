@@ -14,7 +14,7 @@ from tidegate import operate
 from tidegate.operate import Folder, Kind, TicketState
 from tidegate.operate.beat import JobState
 from tidegate.operate.control import Desk
-from tidegate.web.tickets import Tickets, Wanted
+from tidegate.web.tickets import Tickets, WantedAction
 
 SAVEPOINTS = f"/jobs/{ID}/savepoints"
 
@@ -165,7 +165,7 @@ def test_no_thread_stays_when_no_request_is_open(tmp_path: Path) -> None:
     tickets = Tickets(lambda: changes.append(1))
     with running_job(tmp_path) as driver:
         client = operate.open(Folder.of(tmp_path), "job")
-        tickets.ask(client, Wanted(kind=Kind.CHECKPOINT, id="one"))
+        tickets.ask(client, WantedAction(kind=Kind.CHECKPOINT, id="one"))
         assert tickets.open_count == 1
         driver.answer(driver.requests()[0])
         for thread in threading.enumerate():

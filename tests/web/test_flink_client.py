@@ -25,7 +25,7 @@ from tidegate.web.site import Site, flink_id
 pytestmark = pytest.mark.more
 
 _VERSION = "2.3.0"
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+_POM = f"""<project>
 <modelVersion>4.0.0</modelVersion><groupId>tests</groupId><artifactId>client</artifactId><version>1</version>
 <dependencies><dependency>
 <groupId>org.apache.flink</groupId><artifactId>flink-clients</artifactId><version>{_VERSION}</version>
@@ -66,7 +66,9 @@ class Served:
         self.port = free_port(())
         self.tokens: set[str] = set()
         self._app: ASGIApp = build(Site.of(Folder.of(storage)))
-        self._server = uvicorn.Server(uvicorn.Config(self._noting, port=self.port, log_level="warning"))
+        self._server = uvicorn.Server(
+            uvicorn.Config(self._noting, port=self.port, log_level="warning", interface="asgi3")
+        )
         self._thread = threading.Thread(target=self._server.run, daemon=True)
 
     def __enter__(self) -> Served:

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate import operate
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.operate import Folder, Restore, RestoreCheck
 from tidegate.settings.given import CONFIG_VARIABLE
 from tidegate.web.places import is_below
@@ -31,7 +32,7 @@ _OURS = "TIDEGATE_"
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class OfferedProgram:
     """A Python file in an allowed folder. `changed_at`: seconds since 1970."""
 
     id: str
@@ -43,7 +44,7 @@ class Program:
 class StartOrder:
     """How a program is started. `savepoint`: an allowed place."""
 
-    program: Program
+    program: OfferedProgram
     arguments: Sequence[str] = ()
     parallelism: int | None = None
     savepoint: str | None = None
@@ -61,7 +62,7 @@ class StartedJob(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-def programs(site: Site) -> list[Program]:
+def programs(site: Site) -> list[OfferedProgram]:
     """The programs in the allowed folders, by name. Raises `RequestProblem` if no folder is allowed."""
     if not site.programs:
         raise RequestProblem(HTTPStatus.FORBIDDEN, OFF, _HOW)
@@ -69,7 +70,7 @@ def programs(site: Site) -> list[Program]:
     return sorted(found, key=lambda each: (each.path.name, each.id))
 
 
-def program(site: Site, id: str) -> Program:
+def program(site: Site, id: str) -> OfferedProgram:
     """The program of this id. Raises `RequestProblem` if there is none, or if no folder is allowed."""
     for each in programs(site):
         if each.id == id:
@@ -147,8 +148,8 @@ def _started(site: Site, order: StartOrder) -> StartedJob:
         check=False,
     )
     try:
-        started = msgspec.json.decode(done.stdout, type=StartedJob)
-    except msgspec.DecodeError:
+        started = parsed(done.stdout.encode(), StartedJob)
+    except Unreadable:
         raise refusal(f"the program was not started: {done.stderr.strip()[-4_000:]}", "see the text") from None
     if started.exit:
         raise refusal(f"the job has ended: {started.text[-4_000:]}", f"see the log {started.log}")
@@ -169,6 +170,6 @@ def _files(folder: Path) -> list[Path]:
     return [each for each in found if each.is_file() and is_below(Folder.of(each.resolve()), root)]
 
 
-def _program(folder: Path, file: Path) -> Program:
+def _program(folder: Path, file: Path) -> OfferedProgram:
     whose = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
-    return Program(f"{whose}_{file.name}", file.resolve(), file.stat().st_mtime)
+    return OfferedProgram(f"{whose}_{file.name}", file.resolve(), file.stat().st_mtime)

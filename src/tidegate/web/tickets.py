@@ -27,7 +27,7 @@ _BETWEEN_LOOKS_BY_REQUESTS_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedAction:
     """A request to a job, as the caller names it."""
 
     kind: Kind
@@ -75,7 +75,7 @@ class Tickets:
         self._open: dict[tuple[str, str], _Open] = {}
         self._thread: threading.Thread | None = None
 
-    def ask(self, client: JobClient, wanted: Wanted) -> TicketView:
+    def ask(self, client: JobClient, wanted: WantedAction) -> TicketView:
         """Send a request, once for each id. Raises REQUEST_REFUSED if the id belongs to another request, and
         `RequestProblem` if too many requests are open."""
         with self._lock:  # so that a double click is one ticket
@@ -167,7 +167,7 @@ def _pause(cared: Sequence[_Open]) -> float:
     return _BETWEEN_LOOKS_SECONDS if local else _BETWEEN_LOOKS_BY_REQUESTS_SECONDS
 
 
-def _must_be_the_same(ticket: Ticket, wanted: Wanted) -> None:
+def _must_be_the_same(ticket: Ticket, wanted: WantedAction) -> None:
     into = None if wanted.into is None else str(Folder.of(wanted.into))
     if (ticket.kind, ticket.into, ticket.format) != (wanted.kind, into, wanted.format):
         raise RequestProblem(

@@ -21,7 +21,7 @@ KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PageWork:
     """A work that has begun. `what`: its kind, and what it is about."""
 
     id: str
@@ -40,10 +40,10 @@ class Works:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._lock = threading.Lock()
-        self._works: dict[str, Work] = {}
+        self._works: dict[str, PageWork] = {}
         self._may_run = threading.Semaphore(AT_ONCE)
 
-    def begin(self, id: str, what: tuple[str, Hashable], run: Callable[[], object]) -> Work:
+    def begin(self, id: str, what: tuple[str, Hashable], run: Callable[[], object]) -> PageWork:
         """Begin a work, once for each id. Raises `RequestProblem` if the id belongs to another work, and if too many
         works wait."""
         with self._lock:
@@ -59,11 +59,11 @@ class Works:
                 )
             for key in ended[: max(len(ended) - KEPT, 0)]:
                 del self._works[key]
-            work = self._works[id] = Work(id, what, Future())
+            work = self._works[id] = PageWork(id, what, Future())
         threading.Thread(target=self._run, args=(work, run), name="tidegate-page-work", daemon=True).start()
         return work
 
-    def known(self, id: str, kind: str) -> Work:
+    def known(self, id: str, kind: str) -> PageWork:
         """The work of this id, whose `what` begins with `kind`. Raises `RequestProblem` if there is none."""
         work = self._works.get(id)
         if work is None or work.what[0] != kind:
@@ -72,7 +72,7 @@ class Works:
             )
         return work
 
-    def _run(self, work: Work, run: Callable[[], object]) -> None:
+    def _run(self, work: PageWork, run: Callable[[], object]) -> None:
         with self._may_run:
             try:
                 result = run()

@@ -29,7 +29,7 @@ from tidegate.web.flink.shapes import FlinkFailureCause, QueueStatus
 from tidegate.web.places import allowed
 from tidegate.web.problems import refusal
 from tidegate.web.routing import Asked
-from tidegate.web.tickets import Wanted
+from tidegate.web.tickets import WantedAction
 
 _IN_PROGRESS = QueueStatus(id="IN_PROGRESS")
 _COMPLETED = QueueStatus(id="COMPLETED")
@@ -62,7 +62,7 @@ def patch_cancel(asked: Asked) -> Empty:
     client = asked.site.client(asked.path["job"])
     beat = client.view().beat
     once = None if beat is None else f"cancel-{beat.process}-{int(beat.started_at * 1_000)}"
-    view = asked.site.tickets.ask(client, Wanted(kind=Kind.CANCEL, id=once))
+    view = asked.site.tickets.ask(client, WantedAction(kind=Kind.CANCEL, id=once))
     if view.state is TicketState.REFUSED and view.answer is not None:
         raise refusal(f"job {client.name} is not canceled: {view.answer.detail}", "see `tidegate list -a`")
     return Empty()
@@ -133,7 +133,7 @@ def _trigger(
     client = asked.site.client(asked.path["job"])
     into = None if folder is None else allowed(asked.site, folder)
     saved_as = SavepointFormat.CANONICAL if form == "CANONICAL" else SavepointFormat.NATIVE
-    wanted = Wanted(kind=kind, id=trigger or new_trigger_id(), into=into, format=saved_as)
+    wanted = WantedAction(kind=kind, id=trigger or new_trigger_id(), into=into, format=saved_as)
     return TriggerResponse(request_id=asked.site.tickets.ask(client, wanted).id)
 
 

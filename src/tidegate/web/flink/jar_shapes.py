@@ -10,7 +10,7 @@ from tidegate.web.shapes import Asks, Problem, Shape
 from tidegate.web.ticket_shapes import FolderText, TicketId
 
 Parallelism = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
-Text = Annotated[str, msgspec.Meta(max_length=20_000)]
+ArgumentText = Annotated[str, msgspec.Meta(max_length=20_000)]
 ClaimMode = Literal["CLAIM", "NO_CLAIM"]
 
 
@@ -41,9 +41,9 @@ class JarRunAsked(Asks, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a program is started. `programArgsList` goes before `programArgs`, which is split as a shell does.
     `restoreMode`: the older name of `claimMode`. `entryClass` is ignored, with a word."""
 
-    entryClass: Text | None = None
-    programArgs: Text | None = None
-    programArgsList: list[Text] | None = None
+    entryClass: ArgumentText | None = None
+    programArgs: ArgumentText | None = None
+    programArgsList: list[ArgumentText] | None = None
     parallelism: Parallelism | None = None
     savepointPath: FolderText | None = None
     allowNonRestoredState: bool | None = None
@@ -60,9 +60,9 @@ class JarRunQuery(
 ):
     """The same as parameters, as Flink's scripts give them. A field of the body counts before its parameter."""
 
-    entry_class: Text | None = None
-    program_args: Text | None = None
-    programArg: Text | None = None
+    entry_class: ArgumentText | None = None
+    program_args: ArgumentText | None = None
+    programArg: ArgumentText | None = None
     parallelism: Parallelism | None = None
     savepointPath: FolderText | None = None
     allowNonRestoredState: bool | None = None

@@ -24,7 +24,7 @@ from tidegate.web.problems import RequestProblem, problem_of, refusal
 from tidegate.web.programs import StartOrder, check, problems_of, program, programs, start
 from tidegate.web.routing import Asked
 from tidegate.web.site import flink_id
-from tidegate.web.works import Work
+from tidegate.web.works import PageWork
 
 _CHECK = "check"
 _NO_ENTRY_CLASS = "entryClass is ignored: a Python program has none"
@@ -107,7 +107,7 @@ def _split(text: str) -> list[str]:
         raise RequestProblem(HTTPStatus.BAD_REQUEST, f"programArgs cannot be split as a shell does: {error}") from None
 
 
-def _ticket(work: Work) -> CheckTicket:
+def _ticket(work: PageWork) -> CheckTicket:
     if not work.result.done():
         return CheckTicket(id=work.id, state="pending")
     error = work.result.exception()

@@ -20,7 +20,7 @@ from tidegate.web.flink.shapes import (
     JobExecutionResult,
     JobIds,
     JobIdWithStatus,
-    JobPlan,
+    JobPlanInfo,
     JobResult,
     JobStatusInfo,
     MultipleJobsDetails,
@@ -93,9 +93,9 @@ def get_job(asked: Asked) -> JobDetailsInfo:
     )
 
 
-def get_plan(asked: Asked) -> JobPlan:
+def get_plan(asked: Asked) -> JobPlanInfo:
     """`GET /jobs/:id/plan`."""
-    return JobPlan(plan=_plan(asked.site, asked.site.info(asked.site.client(asked.path["job"]))))
+    return JobPlanInfo(plan=_plan(asked.site, asked.site.info(asked.site.client(asked.path["job"]))))
 
 
 def get_status(asked: Asked) -> JobStatusInfo:

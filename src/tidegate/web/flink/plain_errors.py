@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tidegate.core.json_formats import parsed
 from tidegate.web.problems import MEDIA_TYPE
 from tidegate.web.shapes import Shape
 
@@ -51,7 +52,7 @@ class _Rewriting:
                 await self._send_plain(self._start)
 
     async def _send_plain(self, start: Message) -> None:
-        body = msgspec.json.encode(msgspec.json.decode(bytes(self._body), type=ErrorResponseBody))
+        body = msgspec.json.encode(parsed(bytes(self._body), ErrorResponseBody))
         changed = {b"content-type": b"application/json", b"content-length": str(len(body)).encode()}
         headers = [(name, changed.get(name, value)) for name, value in start["headers"]]
         await self._send({**start, "headers": headers})

@@ -29,7 +29,7 @@ from tidegate.web.flink.shapes import (
     JobExceptions,
     JobExecutionResult,
     JobIds,
-    JobPlan,
+    JobPlanInfo,
     JobStatusInfo,
     MultipleJobsDetails,
 )
@@ -86,7 +86,7 @@ FLINK: Sequence[Route] = (
         flink=True,
     ),
     _read("/jobs/{job}/config", "How a job is executed", jobs.get_job_config, JobConfig),
-    _read("/jobs/{job}/plan", "The queries of a job, and what joins them", jobs.get_plan, JobPlan),
+    _read("/jobs/{job}/plan", "The queries of a job, and what joins them", jobs.get_plan, JobPlanInfo),
     _read("/jobs/{job}/status", "The state of a job", jobs.get_status, JobStatusInfo),
     _read("/jobs/{job}/execution-result", "How a job has ended", jobs.get_execution_result, JobExecutionResult),
     _read("/jobs/{job}/exceptions", "The failures of a job", exceptions.get_exceptions, JobExceptions, ExceptionsAsked),

@@ -134,7 +134,7 @@ class Plan(Shape, frozen=True, kw_only=True):
     type: str = "STREAMING"
 
 
-class JobPlan(Shape, frozen=True, kw_only=True):
+class JobPlanInfo(Shape, frozen=True, kw_only=True):
     """`/jobs/:id/plan`."""
 
     plan: Plan

@@ -6,7 +6,7 @@ from tidegate.operate import JobClient, TicketState, TicketView
 from tidegate.web.places import allowed
 from tidegate.web.routing import Asked
 from tidegate.web.ticket_shapes import ActionAsked, ActionTicket, AnswerShape, ProgressShape
-from tidegate.web.tickets import KINDS, Wanted
+from tidegate.web.tickets import KINDS, WantedAction
 
 
 def post_action(asked: Asked) -> ActionTicket:
@@ -14,7 +14,7 @@ def post_action(asked: Asked) -> ActionTicket:
     body: ActionAsked = asked.body
     client = asked.site.client(asked.path["job"])
     into = None if body.into is None else allowed(asked.site, body.into)
-    wanted = Wanted(kind=KINDS[body.kind], id=body.id, into=into, format=body.format)
+    wanted = WantedAction(kind=KINDS[body.kind], id=body.id, into=into, format=body.format)
     return action_ticket(client, asked.site.tickets.ask(client, wanted))
 
 

@@ -23,7 +23,7 @@ from tidegate.web.savepoint_shapes import (
     VerifyTicket,
 )
 from tidegate.web.site import Site
-from tidegate.web.works import Work
+from tidegate.web.works import PageWork
 
 _VERIFY = "verify"
 
@@ -82,7 +82,7 @@ def _listed(site: Site, folder: str) -> Savepoints:
     return site.watch.view(("savepoints", folder), lambda: operate.list_savepoints(folder), periods=5)
 
 
-def _ticket(work: Work) -> VerifyTicket:
+def _ticket(work: PageWork) -> VerifyTicket:
     path = str(work.object)
     if not work.result.done():
         return VerifyTicket(id=work.id, state="pending", path=path)

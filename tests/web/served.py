@@ -1,113 +1,150 @@
-"""A storage with jobs that tests make by hand, served in this process; a job whose driver the test plays."""
+"""A page on loopback, as its users have it: a real server, asked over plain sockets."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from starlette.testclient import TestClient
+import msgspec
 
-from tests.jobs.folders import another_driver, make_job, say
-from tests.support.saved_job import RECORD, write_job
-from tidegate.checkpoints.job_layout import JOB_RECORD
-from tidegate.core.records import encode
+from tests.jobs.folders import make_job, say
 from tidegate.operate import Folder
 from tidegate.operate.beat import JobState
-from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
-from tidegate.operate.control import Answer, Desk, Outcome, Request
-from tidegate.operate.failures import Failure, add_failure
-from tidegate.storages.opening import open_storage
-from tidegate.web.application import build
-from tidegate.web.site import Site
+from tidegate.settings.config import Settings
+from tidegate.web.routes import ROUTES
+from tidegate.web.routing import Access, Asked, Method, Route
+from tidegate.web.serving import Page
+from tidegate.web.shapes import Asks
+from tidegate.web.tokens import Token, TokenOrigin
 
-ID = "0a0b0c0d" + "0" * 24
-"""The id of a job of `make_job`, as Flink's clients write it."""
-SAVED_ID = "0f1e2d3c" + "0" * 24
-"""The same of `ended_job`."""
-TRIGGER = "c0ffee" + "0" * 26
-SOON_SECONDS = 20.0
-
-
-def page(storage: Path, programs: tuple[Path, ...] = ()) -> TestClient:
-    """A page of this storage, in a process that remembers nothing of other pages."""
-    return TestClient(build(Site.of(Folder.of(storage), programs)))
+TOKEN = "the-token-of-these-tests-0123456789"
+KNOWN = Token(TOKEN, TokenOrigin.FILE)
+RIGHT: Mapping[str, str] = {"Authorization": f"Bearer {TOKEN}"}
+ACT = "/jobs/job/acts"
+_ANSWER_SECONDS = 20.0
 
 
-def job_with_history(storage: Path, name: str = "job") -> Path:
-    """A job that has ended: three epochs, a failure in an epoch with a restart."""
-    job = make_job(storage, name)
-    say(job, JobState.FINISHED)
-    CheckpointsHistory(job).add(
-        [
-            DoneCheckpoint(query="query", epoch=epoch, run=1, at=1_000.0 + epoch, duration_ms=duration, rows=5)
-            for epoch, duration in enumerate((10.0, 30.0, 20.0))
-        ]
-    )
-    add_failure(
-        job,
-        Failure(at=999.0, code="TG-X", what="it broke", where="query", remedy="wait", query="query", epoch=1, run=1,
-                restart_in_seconds=1.0),
-    )  # fmt: skip
-    return job
+class Act(Asks, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of an action."""
+
+    id: str = ""
 
 
-def ended_job(storage: Path) -> Path:
-    """A job that has ended, with state that a savepoint can be made of."""
-    write_job(storage / "job")
-    open_storage(storage / "job").put_if_absent(JOB_RECORD, encode(RECORD))
-    return storage / "job"
+class ActDone(msgspec.Struct, frozen=True):
+    """The answer to an action."""
+
+    request_id: str
 
 
-@contextmanager
-def running_job(storage: Path) -> Iterator[PlayedDriver]:
-    """A job whose driver lives and does nothing, until the test answers for it."""
-    job = make_job(storage)
-    with another_driver(job) as process:
-        say(job, JobState.RUNNING, process=process)
-        yield PlayedDriver(job)
+@dataclass(slots=True)
+class Acts:
+    """The actions that were carried out, as the handler has got them."""
+
+    done: list[Asked] = field(default_factory=list[Asked])
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """Those of every page, and one action."""
+        act = Route(
+            method=Method.POST,
+            path="/jobs/{job}/acts",
+            summary="An action",
+            access=Access.ACT,
+            handler=self._act,
+            answers=ActDone,
+            body=Act,
+            status=202,
+        )
+        return (*ROUTES, act)
+
+    def _act(self, asked: Asked) -> ActDone:
+        self.done.append(asked)
+        return ActDone(asked.body.id or "made-here")
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedDriver:
-    """The driver of a job, as its desk sees it."""
+class Answered:
+    """An answer: status 0 if the server has closed the connection without one."""
 
-    job: Path
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
-    def requests(self) -> list[Request]:
-        return Desk(self.job).open_requests(time.time())
-
-    def answer(self, request: Request, *, savepoint: str | None = None, epoch: int = 7) -> None:
-        Desk(self.job).answer(
-            Answer(
-                id=request.id,
-                kind=request.kind,
-                outcome=Outcome.DONE,
-                detail="done",
-                at=time.time(),
-                epochs={"query": epoch},
-                savepoint=savepoint,
-                into=request.into,
-                format=request.format,
-            )
-        )
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
 
 
-def until(client: TestClient, path: str, field: str, wanted: object) -> dict[str, Any]:
-    """The answer to a GET, once a field of it is as wanted. `field`: its names, joined by dots."""
-    end = time.monotonic() + SOON_SECONDS
-    while True:
-        found = client.get(path).json()
-        if _in(found, field) == wanted:
-            return found
-        assert time.monotonic() < end, found
-        time.sleep(0.05)
+@dataclass(frozen=True, slots=True)
+class ServedPage:
+    """A page that serves."""
+
+    page: Page
+    port: int
+    acts: Acts
+
+    def forget_wrong_tokens(self) -> None:
+        """As a minute does."""
+        vars(vars(self.page)["_entry"].tokens)["_wrong"].clear()
+
+    def ask(
+        self,
+        target: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        method: str = "GET",
+        body: bytes = b"",
+        host: str | None = "127.0.0.1",
+    ) -> Answered:
+        """One request, as it is given: nothing is escaped, added to, or refused here. `host`: without the port."""
+        lines = [f"{method} {target} HTTP/1.1"]
+        lines += [] if host is None else [f"Host: {host}:{self.port}"]
+        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        lines += [f"Content-Length: {len(body)}"] if body else []
+        return self.send("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1") + body)
+
+    def act(self, headers: Mapping[str, str] | None = None, body: bytes = b"{}", host: str = "127.0.0.1") -> Answered:
+        """Ask for the action."""
+        return self.ask(ACT, {**RIGHT, **(headers or {})}, method="POST", body=body, host=host)
+
+    def send(self, data: bytes) -> Answered:
+        """The answer to these bytes."""
+        with socket.create_connection(("127.0.0.1", self.port), _ANSWER_SECONDS) as connection:
+            connection.sendall(data)
+            return answer_of(connection)
 
 
-def _in(found: Any, field: str) -> object:
-    for name in field.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+def answer_of(connection: socket.socket) -> Answered:
+    """The answer on a connection that the server closes behind it."""
+    data = bytearray()
+    try:
+        while part := connection.recv(65_536):
+            data += part
+    except ConnectionResetError:  # with the rest of a request unread
+        pass
+    head, _, body = bytes(data).partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    named = (line.partition(":") for line in lines)
+    headers = {name.strip().lower(): value.strip() for name, _, value in named}
+    return Answered(int(first.split()[1]) if first else 0, headers, body)
+
+
+@contextmanager
+def served_page(
+    folder: Path,
+    token: Token | None = KNOWN,
+    **settings: Any,
+) -> Iterator[ServedPage]:
+    """The page of a folder, with one job in it."""
+    if not (folder / "job").exists():
+        say(make_job(folder), JobState.FINISHED)
+    acts = Acts()
+    with Page(Settings(**{"ui_port": 0, **settings}), token) as page:
+        page.start(Folder.of(folder), acts.routes)
+        yield ServedPage(page, int(page.address.rpartition(":")[2]), acts)
+    assert page.wait(10.0)

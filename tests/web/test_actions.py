@@ -9,7 +9,7 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from tests.jobs.folders import another_driver, make_job, say
-from tests.web.served import ID, SAVED_ID, TRIGGER, ended_job, page, running_job, until
+from tests.web.by_hand import ID, SAVED_ID, TRIGGER, ended_job, page, running_job, until
 from tidegate import operate
 from tidegate.operate import Folder, Kind, TicketState
 from tidegate.operate.beat import JobState

@@ -20,7 +20,10 @@ from tidegate.machine.jars import cache_folder
 from tidegate.operate import Folder, State
 from tidegate.testing.kafka.ports import free_port
 from tidegate.web.application import build
+from tidegate.web.guard import Addresses
+from tidegate.web.guarding import Entry
 from tidegate.web.site import Site, flink_id
+from tidegate.web.tokens import Token, TokenOrigin, Tokens
 
 pytestmark = pytest.mark.more
 
@@ -65,11 +68,15 @@ class Served:
     def __init__(self, storage: Path) -> None:
         self.port = free_port(())
         self.tokens: set[str] = set()
-        self._app: ASGIApp = build(Site.of(Folder.of(storage)))
+        self._app: ASGIApp = build(Site.of(Folder.of(storage)), entry=self._entry())
         self._server = uvicorn.Server(
             uvicorn.Config(self._noting, port=self.port, log_level="warning", interface="asgi3")
         )
         self._thread = threading.Thread(target=self._server.run, daemon=True)
+
+    def _entry(self) -> Entry:
+        names = frozenset({f"127.0.0.1:{self.port}"})
+        return Entry(Addresses("http", names), Tokens(Token(_TOKEN, TokenOrigin.FILE)))
 
     def __enter__(self) -> Served:
         self._thread.start()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.folders import make_job, say
-from tests.web.served import ID, job_with_history, page
+from tests.web.by_hand import ID, job_with_history, page
 from tidegate.operate import State
 from tidegate.operate.beat import JobState
 from tidegate.web.flink.checkpoints import summary

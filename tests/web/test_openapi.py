@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 from tests.house.repository import ROOT
 from tests.support.today import sampled
-from tests.web.served import ID, job_with_history, page, running_job
+from tests.web.by_hand import ENTRY, ID, RIGHT, job_with_history, page, running_job
 from tidegate.operate import Folder
 from tidegate.web import openapi
 from tidegate.web.application import build
@@ -62,7 +62,12 @@ _KNOWN = {"job": ID, "checkpoint": "1"}
 
 def _attack(storage: Path, method: str, path: str, examples: int) -> None:
     """Requests that fit the document, half of them to a job that exists: none breaks the server, each answer fits."""
-    schema = schemathesis.openapi.from_asgi("/openapi.json", build(Site.of(Folder.of(storage), (storage,))))
+    application = build(Site.of(Folder.of(storage), (str(storage),)), entry=ENTRY)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", application, base_url="http://localhost")
+        "/openapi.json",
+        base_url="http://localhost",
+        app=build(Site.of(Folder.of(storage), (str(storage),)), entry=ENTRY),
+    )
     operation = schema[path][method]
 
     @settings(max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=_SLOW)
@@ -71,7 +76,7 @@ def _attack(storage: Path, method: str, path: str, examples: int) -> None:
         if is_known:
             for name in set(case.path_parameters) & set(_KNOWN):
                 case.path_parameters[name] = _KNOWN[name]
-        answer = case.call()
+        answer = case.call(headers=RIGHT, base_url="http://localhost")
         case.validate_response(
             answer, checks=[not_a_server_error, content_type_conformance, response_schema_conformance]
         )

@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.jobs.folders import make_job, say
-from tests.web.served import ID, page, until
+from tests.web.by_hand import ID, page, until
 from tidegate import operate
 from tidegate.core.health import failed
 from tidegate.operate import Folder, Restore, RestoreCheck
@@ -73,7 +73,7 @@ def test_the_programs_are_the_python_files_of_the_folder(client: TestClient) -> 
 
 
 def test_the_command_has_what_was_asked_in_a_storage_that_is_served(tmp_path: Path, folder: Path) -> None:
-    site = Site.of(Folder.of(tmp_path), (folder,))
+    site = Site.of(Folder.of(tmp_path), (str(folder),))
     (found,) = programs.programs(site)
     order = StartOrder(
         program=found,

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.jobs.folders import make_job, say
-from tests.web.served import ID, SAVED_ID, TRIGGER, ended_job, page, running_job, until
+from tests.web.by_hand import ID, SAVED_ID, TRIGGER, ended_job, page, running_job, until
 from tidegate.operate import Folder
 from tidegate.operate.beat import JobState, ShownSetting, write_beat
 from tidegate.web.places import allowed, savepoint_folders
@@ -89,7 +89,7 @@ def test_the_savepoints_dir_of_a_job_and_the_folders_of_the_operator_are_served(
     beat = say(job, JobState.FINISHED)
     setting = ShownSetting(name="savepoints.dir", value=str(saved), origin="program")
     write_beat(job, msgspec.structs.replace(beat, settings=(setting,)))
-    site = Site.of(Folder.of(storage), (programs,))
+    site = Site.of(Folder.of(storage), (str(programs),))
     assert savepoint_folders(site) == [str(saved)]
     for place in (storage / "saved", saved, saved / "savepoint-1", programs / "x"):
         assert allowed(site, str(place)) == str(place)

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-from tidegate.operate.checkpoints_history import DoneCheckpoint
+from tidegate.operate.done_checkpoint import DoneCheckpoint
 from tidegate.operate.failures import Failure
 from tidegate.operate.graph import Graph
-from tidegate.operate.job_views import JobHistory, JobInfo
+from tidegate.operate.job_views import JobInfo
 from tidegate.operate.picture import svg_of
 from tidegate.operate.status import QueryView
 
 EPOCHS_SHOWN = 10
-_FAILURES_SHOWN = 3
+FAILURES_SHOWN = 3
 
 _STYLE = (
     "<style>.tidegate table{border-collapse:collapse;margin:.4em 0 .8em;font-variant-numeric:tabular-nums}"
@@ -26,9 +26,9 @@ _STYLE = (
 )
 
 
-def html_of(info: JobInfo, graph: Graph, history: JobHistory) -> str:
-    """The display of a job. `history`: its newest epochs and failures, the newest first."""
-    return f'{_STYLE}<div class="tidegate">{"".join(_parts(info, graph, history))}</div>'
+def html_of(info: JobInfo, graph: Graph, epochs: Sequence[DoneCheckpoint], failures: Sequence[Failure]) -> str:
+    """The display of a job. `epochs`, `failures`: the newest ones, the newest first."""
+    return f'{_STYLE}<div class="tidegate">{"".join(_parts(info, graph, epochs, failures))}</div>'
 
 
 def html_of_declaration(name: str, graph: Graph) -> str:
@@ -37,7 +37,7 @@ def html_of_declaration(name: str, graph: Graph) -> str:
     return f'{_STYLE}<div class="tidegate">{told}{svg_of(graph)}</div>'
 
 
-def _parts(info: JobInfo, graph: Graph, history: JobHistory) -> Iterable[str]:
+def _parts(info: JobInfo, graph: Graph, epochs: Sequence[DoneCheckpoint], failures: Sequence[Failure]) -> Iterable[str]:
     job = info.job
     yield f"<p><b>{escape(job.name)}</b> {escape(job.state.label)}: {escape(job.state.meaning)}</p>"
     problem = job.problem or ("" if job.beat is None else job.beat.error)
@@ -46,9 +46,9 @@ def _parts(info: JobInfo, graph: Graph, history: JobHistory) -> Iterable[str]:
     yield svg_of(graph)
     if info.queries:
         yield _table(_QUERY_COLUMNS, (_query_row(query) for query in info.queries))
-    if history.checkpoints:
-        yield _table(_EPOCH_COLUMNS, (_epoch_row(each) for each in history.checkpoints[:EPOCHS_SHOWN]))
-    for failure in history.failures[:_FAILURES_SHOWN]:
+    if epochs:
+        yield _table(_EPOCH_COLUMNS, (_epoch_row(each) for each in epochs))
+    for failure in failures:
         yield f"<p>{escape(_failure(failure))}</p>"
 
 

@@ -66,7 +66,7 @@ def programs(site: Site) -> list[OfferedProgram]:
     """The programs in the allowed folders, by name. Raises `RequestProblem` if no folder is allowed."""
     if not site.programs:
         raise RequestProblem(HTTPStatus.FORBIDDEN, OFF, _HOW)
-    found = [_program(folder, file) for folder in site.programs for file in _files(folder)]
+    found = [_program(folder, file) for folder in map(Path, site.programs) for file in _files(folder)]
     return sorted(found, key=lambda each: (each.path.name, each.id))
 
 

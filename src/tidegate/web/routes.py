@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from tidegate.web import openapi
+from tidegate.web import metrics, monitoring, openapi
 from tidegate.web.flink.routes import FLINK
-from tidegate.web.own import cards, histories, live
+from tidegate.web.own import access, cards, histories, live, log, streams
 from tidegate.web.own.action_routes import ACTIONS
 from tidegate.web.routing import Access, Asked, Method, Route
 from tidegate.web.shapes import (
@@ -18,6 +18,7 @@ from tidegate.web.shapes import (
     JobCards,
     JobLive,
     JsonObject,
+    LogLines,
     SettingsShape,
     SinksShape,
     SourcesShape,
@@ -99,6 +100,73 @@ OWN: Sequence[Route] = (
         handler=live.get_settings,
         answers=SettingsShape,
     ),
+    Route(
+        method=Method.GET,
+        path="/jobs/{job}/log",
+        summary="The end of the newest log, without secrets",
+        access=Access.READ,
+        handler=log.get_log,
+        answers=LogLines,
+        query=log.LogAsked,
+    ),
+    Route(
+        method=Method.GET,
+        path="/access",
+        summary="What this caller may do",
+        access=Access.PAGE,
+        handler=access.get_access,
+        answers=access.AccessShape,
+    ),
+)
+
+MONITORING: Sequence[Route] = (
+    Route(
+        method=Method.GET,
+        path="/metrics",
+        summary="The metrics of all jobs, for Prometheus",
+        access=Access.READ,
+        handler=metrics.get_metrics,
+        answers=str,
+        media_type="text/plain",
+    ),
+    Route(
+        method=Method.GET,
+        path=f"/monitoring/{monitoring.DASHBOARD}",
+        summary="A dashboard of these metrics for Grafana",
+        access=Access.READ,
+        handler=monitoring.get_dashboard,
+        answers=JsonObject,
+    ),
+    Route(
+        method=Method.GET,
+        path=f"/monitoring/{monitoring.ALERTS}",
+        summary="Alert rules on these metrics for Prometheus",
+        access=Access.READ,
+        handler=monitoring.get_alerts,
+        answers=str,
+        media_type="text/plain",
+    ),
+)
+
+EVENTS: Sequence[Route] = (
+    Route(
+        method=Method.GET,
+        path="/events",
+        summary="The cards of all jobs as they change, as server-sent events",
+        access=Access.READ,
+        handler=streams.get_cards_events,
+        answers=str,
+        media_type="text/event-stream",
+    ),
+    Route(
+        method=Method.GET,
+        path="/jobs/{job}/events",
+        summary="A job's state, epochs and failures as they come, as server-sent events; Last-Event-ID resumes",
+        access=Access.READ,
+        handler=streams.get_job_events,
+        answers=str,
+        media_type="text/event-stream",
+    ),
 )
 
 
@@ -109,6 +177,8 @@ def get_openapi(asked: Asked) -> Response:
 
 ROUTES: Sequence[Route] = (
     *OWN,
+    *EVENTS,
+    *MONITORING,
     *ACTIONS,
     *FLINK,
     Route(

@@ -112,9 +112,10 @@ class JobLive(Shape, frozen=True, kw_only=True):
 
 
 class EpochRow(Shape, frozen=True, kw_only=True):
-    """One epoch that is done. `phases`: milliseconds by the name of the phase; a phase that was not measured is
-    absent."""
+    """One epoch that is done. `number`: its place among all done epochs of the job; 0 if an older release has written
+    it. `phases`: milliseconds by the name of the phase; a phase that was not measured is absent."""
 
+    number: int
     query: str
     epoch: int
     run: int
@@ -134,8 +135,10 @@ class EpochRows(Shape, frozen=True, kw_only=True):
 
 
 class FailureShape(Shape, frozen=True, kw_only=True):
-    """A failure of a job. `restart_in_seconds`: the pause before the restart; null if none followed."""
+    """A failure of a job. `number`: its place among all failures of the job. `restart_in_seconds`: the pause before the
+    restart; null if none followed."""
 
+    number: int
     at: float
     code: str
     what: str
@@ -166,7 +169,7 @@ class SinkShape(Shape, frozen=True, kw_only=True):
 
 
 class SinksShape(Shape, frozen=True, kw_only=True):
-    """The sinks of a job, with what its epochs have done to transactions since the history begins."""
+    """The sinks of a job, with what its epochs have done to transactions over all starts of the job."""
 
     sinks: tuple[SinkShape, ...]
     epochs_done: int
@@ -261,10 +264,11 @@ class EventsOnAxis(Shape, frozen=True, kw_only=True):
 
 
 class LogLines(Shape, frozen=True, kw_only=True):
-    """The end of a job's log. `path`: the file; empty if there is none."""
+    """The end of a job's log. `path`: the file; empty if there is none, and then `problem` says why."""
 
     path: str
     lines: tuple[str, ...]
+    problem: str = ""
 
 
 class Asks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -68,7 +68,9 @@ class _Open:
 class Tickets:
     """All requests of one page. `changed` is called after a request has changed a job. Any thread may use it."""
 
-    def __init__(self, changed: Callable[[], None], *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, changed: Callable[[], None] = lambda: None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._changed = changed
         self._clock = clock
         self._lock = threading.Lock()

@@ -37,7 +37,7 @@ class PageWork:
 class Works:
     """All works of one page. `changed` is called after each one. Any thread may use it."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self._changed = changed
         self._lock = threading.Lock()
         self._works: dict[str, PageWork] = {}

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from tidegate import operate
 from tidegate.core.errors import TidegateError
-from tidegate.operate import DoneCheckpoint, Failure, JobInfo, SavepointView
+from tidegate.operate import DoneCheckpoint, Failure, JobInfo, JobTotals, SavepointView
 from tidegate.settings.kinds import (
     BACKEND,
     COUNT_FROM_0,
@@ -36,49 +36,54 @@ from tidegate.web.flink.checkpoint_shapes import (
 )
 from tidegate.web.flink.ids import checkpoint_id, vertex_id
 from tidegate.web.flink.settings_of_jobs import reported
-from tidegate.web.own.histories import whole_history
+from tidegate.web.own.histories import failures_of
 from tidegate.web.problems import RequestProblem
 from tidegate.web.routing import Asked
 from tidegate.web.site import Site
 
 _SHOWN = 10
 """Flink's `web.checkpoints.history`, by default."""
+_COUNTED = 1_000
+"""The newest epochs, over which the summary goes."""
 
 
 def get_checkpoints(asked: Asked) -> CheckpointingStatistics:
     """`GET /jobs/:id/checkpoints`."""
-    history = whole_history(asked)
-    info = asked.site.info(asked.site.client(asked.path["job"]))
-    queries = queries_of(info)
-    done = history.checkpoints
-    failed = [each for each in history.failures if each.epoch is not None]
-    in_progress = 0 if info.job.beat is None or not info.job.state.alive else _in_progress(info)
+    client = asked.site.client(asked.path["job"])
+    info = asked.site.info(client)
+    totals = asked.site.totals(info.job) or JobTotals(queries={}, failures=0, restarts=0, failures_of_epochs=0)
+    queries, done = queries_of(info), _newest(asked)
+    completed = sum(each.epochs for each in totals.queries.values())
+    failed = next((each for each in failures_of(asked) if each.epoch is not None), None)
+    in_progress = _in_progress(info)
     return CheckpointingStatistics(
         counts=Counts(
-            restored=len(history.restarts),
-            total=len(done) + len(failed) + in_progress,
+            restored=totals.restarts,
+            total=completed + totals.failures_of_epochs + in_progress,
             in_progress=in_progress,
-            completed=len(done),
-            failed=len(failed),
+            completed=completed,
+            failed=totals.failures_of_epochs,
         ),
         summary=Summary(end_to_end_duration=summary([each.duration_ms for each in done if each.duration_ms])),
         latest=LatestCheckpoints(
             completed=_completed(done[0], queries) if done else None,
             savepoint=_savepoint(asked.site, info, queries),
-            failed=_failed(failed[0], queries) if failed else None,
+            failed=None if failed is None else _failed(failed, queries),
         ),
         history=tuple(_completed(each, queries) for each in done[:_SHOWN]),
     )
 
 
 def get_checkpoint(asked: Asked) -> CheckpointStatistics:
-    """`GET /jobs/:id/checkpoints/details/:n`. Raises `RequestProblem` for one that the history does not hold."""
+    """`GET /jobs/:id/checkpoints/details/:n`. Raises `RequestProblem` for one that is not among the newest."""
     info = asked.site.info(asked.site.client(asked.path["job"]))
     queries, number = queries_of(info), asked.path["checkpoint"]
-    for each in whole_history(asked).checkpoints:
+    for each in _newest(asked):
         if str(checkpoint_id(each.query, each.epoch, queries)) == number:
             return _completed(each, queries)
-    raise RequestProblem(HTTPStatus.NOT_FOUND, f"the history of job {info.job.name} holds no checkpoint {number[:20]}")
+    raise RequestProblem(
+        HTTPStatus.NOT_FOUND, f"the newest {_COUNTED:,} epochs of job {info.job.name} have no checkpoint {number[:20]}"
+    )
 
 
 def get_checkpoint_config(asked: Asked) -> CheckpointConfig:
@@ -129,9 +134,16 @@ def summary(milliseconds: Sequence[float]) -> StatsSummary:
     )
 
 
+def _newest(asked: Asked) -> tuple[DoneCheckpoint, ...]:
+    client = asked.site.client(asked.path["job"])
+    return asked.site.watch.view(("newest epochs", client.name), lambda: client.epochs(_COUNTED), periods=2)
+
+
 def _in_progress(info: JobInfo) -> int:
     beat = info.job.beat
-    return 0 if beat is None else sum(query.epoch > query.finished for query in beat.queries)
+    if beat is None or not info.job.state.alive:
+        return 0
+    return sum(query.epoch > query.finished for query in beat.queries)
 
 
 def _completed(each: DoneCheckpoint, queries: Sequence[str]) -> CheckpointStatistics:

@@ -8,7 +8,7 @@ import msgspec
 
 from tidegate.operate import Failure
 from tidegate.web.flink.shapes import ExceptionHistory, ExecutionException, JobExceptions, RootException
-from tidegate.web.own.histories import whole_history
+from tidegate.web.own.histories import failures_of
 from tidegate.web.routing import Asked
 from tidegate.web.shapes import Asks
 
@@ -26,7 +26,7 @@ class ExceptionsAsked(Asks, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def get_exceptions(asked: Asked) -> JobExceptions:
     """`GET /jobs/:id/exceptions`."""
     query: ExceptionsAsked = asked.query
-    failures = () if query.failureLabelFilter else whole_history(asked).failures
+    failures = () if query.failureLabelFilter else failures_of(asked)
     shown = failures[: query.maxExceptions]
     newest = shown[0] if shown else None
     truncated = len(failures) > len(shown)

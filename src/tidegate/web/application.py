@@ -19,6 +19,8 @@ from starlette.types import ASGIApp
 from tidegate.core.errors import TidegateError
 from tidegate.web.acts import log_act
 from tidegate.web.guarding import NOBODY_ACTS, Guarding, PageEntry, Visitor
+from tidegate.web.flink.plain_errors import PlainErrors
+from tidegate.web.guarding import NOBODY_ACTS, Asking, Entry, Guarding
 from tidegate.web.problems import RequestProblem, as_response, problem, problem_of
 from tidegate.web.routes import ROUTES
 from tidegate.web.routing import Access, Asked, Method, Route
@@ -50,7 +52,7 @@ def build(site: Site, routes: Sequence[Route] = ROUTES, entry: PageEntry = NOBOD
         exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken},
     )
     application.router.redirect_slashes = False  # a redirect would name the host that the request gives
-    return Guarding(application, entry)
+    return PlainErrors(Guarding(application, entry))
 
 
 def _endpoint(site: Site, by_method: Mapping[Method, Route]) -> Callable[[Request], Awaitable[Response]]:

@@ -27,18 +27,19 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES = Packages(
     "chromium",
     (
-        "chromium", "chromium-common", "fontconfig-config", "fonts-dejavu-core", "libasound2", "libasyncns0", "libatk-
-        bridge2.0-0", "libatk1.0-0", "libatspi2.0-0", "libavahi-client3", "libavahi-common3", "libcairo-gobject2",
-        "libcairo2", "libcolord2", "libcups2", "libdatrie1", "libdbus-1-3", "libdouble-conversion3", "libdrm2",
-        "libepoxy0", "libexpat1", "libflac12", "libfontconfig1", "libfreetype6", "libfribidi0", "libgbm1", "libgdk-
-        pixbuf-2.0-0", "libgraphite2-3", "libgtk-3-0", "libharfbuzz-subset0", "libharfbuzz0b", "libjpeg62-turbo",
-        "libjsoncpp25", "liblcms2-2", "libminizip1", "libmp3lame0", "libmpg123-0", "libnspr4", "libnss3", "libogg0",
-        "libopenh264-7", "libopenjp2-7", "libopus0", "libpango-1.0-0", "libpangocairo-1.0-0", "libpangoft2-1.0-0",
-        "libpixman-1-0", "libpng16-16", "libpulse0", "libsndfile1", "libthai0", "libvorbis0a", "libvorbisenc2",
-        "libwayland-client0", "libwayland-cursor0", "libwayland-egl1", "libwayland-server0", "libwebp7",
-        "libwebpdemux2", "libwebpmux3", "libx11-6", "libxau6", "libxcb-render0", "libxcb-shm0", "libxcb1",
-        "libxcomposite1", "libxcursor1", "libxdamage1", "libxdmcp6", "libxext6", "libxfixes3", "libxi6",
-        "libxinerama1", "libxkbcommon0", "libxnvctrl0", "libxrandr2", "libxrender1", "libxslt1.1",
+        "chromium", "chromium-common", "fontconfig-config", "fonts-dejavu-core", "libasound2", "libasyncns0",
+        "libatk-bridge2.0-0", "libatk1.0-0", "libatspi2.0-0", "libavahi-client3", "libavahi-common3",
+        "libcairo-gobject2", "libcairo2", "libcolord2", "libcups2", "libdatrie1", "libdbus-1-3",
+        "libdouble-conversion3", "libdrm2", "libepoxy0", "libexpat1", "libflac12", "libfontconfig1", "libfreetype6",
+        "libfribidi0", "libgbm1", "libgdk-pixbuf-2.0-0", "libgraphite2-3", "libgtk-3-0", "libharfbuzz-subset0",
+        "libharfbuzz0b", "libjpeg62-turbo", "libjsoncpp25", "liblcms2-2", "libminizip1", "libmp3lame0", "libmpg123-0",
+        "libnspr4", "libnss3", "libogg0", "libopenh264-7", "libopenjp2-7", "libopus0", "libpango-1.0-0",
+        "libpangocairo-1.0-0", "libpangoft2-1.0-0", "libpixman-1-0", "libpng16-16", "libpulse0", "libsndfile1",
+        "libthai0", "libvorbis0a", "libvorbisenc2", "libwayland-client0", "libwayland-cursor0", "libwayland-egl1",
+        "libwayland-server0", "libwebp7", "libwebpdemux2", "libwebpmux3", "libx11-6", "libxau6", "libxcb-render0",
+        "libxcb-shm0", "libxcb1", "libxcomposite1", "libxcursor1", "libxdamage1", "libxdmcp6", "libxext6",
+        "libxfixes3", "libxi6", "libxinerama1", "libxkbcommon0", "libxnvctrl0", "libxrandr2", "libxrender1",
+        "libxslt1.1",
     ),
 )  # fmt: skip
 

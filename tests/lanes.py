@@ -24,7 +24,7 @@ from typing import IO
 ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
-    ("crash", "jobs", "mysql", "postgres", "redis", "unit", "upsert"),
+    ("crash", "jobs", "mysql", "postgres", "redis", "unit", "upsert", "web"),
     ("clusters", "delta", "formats", "iceberg", "kafka", "outside", "simulation", "surprises"),
     ("house", "integration/test_[a-l]*.py", "storages"),
     ("contract", "integration/test_[m-z]*.py"),

@@ -9,6 +9,20 @@ _APART = ("jobs/test_supervisor.py::test_failures_that_lie_so_far_apart_as_is_se
 _PAUSES = ("jobs/test_supervisor.py::test_a_driver_that_dies_is_started_after_the_pauses_of_the_strategy",)
 
 EFFECT_TESTS: dict[str, tuple[str, ...]] = {
+    "ui.host": ("web/test_serving.py::test_it_listens_on_the_loopback_address_of_ipv6",),
+    "ui.port": (
+        "web/test_serving.py::test_port_zero_takes_a_free_one_and_the_address_shows_it",
+        "web/test_serving.py::test_a_port_of_another_program_is_named_with_the_way_out",
+    ),
+    "ui.token_file": (
+        "web/test_serving.py::test_the_token_file_has_the_token_and_a_new_one_is_made_only_where_somebody_reads_it",
+    ),
+    "ui.tls_cert": (
+        "web/test_serving.py::test_with_a_certificate_it_has_tls_and_other_machines_may_look_with_the_token",
+    ),
+    "ui.tls_key": ("web/test_serving.py::test_a_certificate_and_a_key_that_do_not_belong_together_are_refused",),
+    "ui.proxy": ("web/test_serving.py::test_behind_a_proxy_views_need_the_token_and_its_origin_is_ours",),
+    "ui.programs": ("web/test_serving.py::test_a_caller_is_told_what_it_may_do",),
     "checkpointing.dir": ("integration/test_words.py::test_a_second_run_goes_on_where_the_first_one_stopped",),
     "savepoints.dir": ("integration/test_savepoints.py::test_a_running_job_is_saved_and_loses_no_epoch",),
     "checkpointing.retained": (

@@ -105,6 +105,7 @@ def test_a_stop_ends_with_the_epoch_under_way_done(place: Place):
     handle = job.start()
     wait_until(lambda: sink.moods.commits, "the commit under way")
     assert handle.status().queries[0].finished == -1
+    wait_until(lambda: open_seconds(place) is not None, "a beat that says for how long the transaction has been open")
     stopper = threading.Thread(target=handle.stop)
     stopper.start()
     assert not handle.wait(0.3)
@@ -112,6 +113,11 @@ def test_a_stop_ends_with_the_epoch_under_way_done(place: Place):
     stopper.join(60)
     assert handle.wait(0)
     assert (sink.rows(), place.log("ledger/done"), place.log("spark/commits")) == (["sea"], [0], [0])
+
+
+def open_seconds(place: Place) -> float | None:
+    beat = read_beat(place.checkpoints / "job")
+    return None if beat is None else beat.queries[0].open_seconds
 
 
 def numbers_job(place: Place) -> Job:

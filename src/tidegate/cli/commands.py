@@ -35,6 +35,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "history": CommandEntry(
         "tidegate.cli.jobs:history", "Show the checkpoints and the failures of a job, newest first."
     ),
+    "ui": CommandEntry(
+        "tidegate.cli.ui:ui", "Serve a page and a REST interface for all jobs of a folder, until Ctrl-C or SIGTERM."
+    ),
     "checkpoint": CommandEntry(
         "tidegate.cli.control:checkpoint",
         "Take a checkpoint: wait until all rows that a running job has read so far are visible. The limit is 10 min by"

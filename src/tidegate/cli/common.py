@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegate import operate
+from tidegate.cli.exits import Exit
 from tidegate.cli.tables import can_show
 from tidegate.core.errors import TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.settings.config import Settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 """The option of every command."""
@@ -94,6 +99,20 @@ def jobs_folder(named: str | None) -> operate.Folder:
     if named is None:
         return operate.Folder.of(_folder_of_settings())
     return operate.existing_folder(named, "--dir")
+
+
+def usable_settings(environment: Mapping[str, str]) -> Settings:
+    """The settings from the environment and the settings file, without those that a program sets.
+
+    If they are invalid, the error is shown and the command ends with the exit code of wrong usage.
+    """
+    from tidegate.settings.found import load_settings  # only for commands that take settings
+
+    try:
+        return load_settings({}, environment=environment)
+    except TidegateError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(Exit.USAGE) from None
 
 
 def _folder_of_settings() -> str:

@@ -6,9 +6,10 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -17,13 +18,14 @@ from typer.core import TyperCommand
 from tidegate import operate
 from tidegate.cli.cluster_options import of_a_start, options_before_the_program, program_at
 from tidegate.cli.cluster_run import run_in_cluster
-from tidegate.cli.common import Dir, Json, Overrides, Printed, print_json, printed_as
+from tidegate.cli.common import Dir, Json, Overrides, Printed, print_json, printed_as, usable_settings
 from tidegate.cli.detached import Detached, LogHome, detach
 from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
 from tidegate.cli.log_options import SHOWS_EVERYTHING, LogFormatOption, LogLevelOption, VerboseOption
 from tidegate.cli.news import Watching, news_in
 from tidegate.cli.open_view import open_view
+from tidegate.cli.page_beside import PageNews, opened_page
 from tidegate.cli.restore_options import (
     AllowChangedOperator,
     AllowNonRestored,
@@ -48,19 +50,20 @@ from tidegate.cli.submission_options import (
     MasterOption,
     submission_of,
 )
-from tidegate.core.errors import TidegateError
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, LogLevel
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE
 from tidegate.settings.config import Settings
-from tidegate.settings.found import load_settings
-from tidegate.settings.given import OVERRIDES_VARIABLE, handed_on
+from tidegate.settings.given import OVERRIDES_VARIABLE, PAGE_VARIABLE, handed_on
 from tidegate.submit.submission import DeployMode
 from tidegate.supervise.background_warm_up import BackgroundWarmUp
 from tidegate.supervise.news import News
 from tidegate.supervise.outcomes import JobEnd, JobOutcome
 from tidegate.supervise.signals import Signals
 from tidegate.supervise.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from tidegate.web.serving import Page
 
 
 class RunCommand(TyperCommand):
@@ -100,6 +103,9 @@ def run(
     rewind: Rewind = False,
     fresh: BeginsFresh = False,
     allow_changed_operator: AllowChangedOperator = None,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Serve a page beside the job: see `tidegate ui` and `ui.*`.")
+    ] = False,
     log_file: Annotated[
         Path | None,
         typer.Option("--log-file", metavar="FILE", help="With -d: the log file. Default: in the job's folder."),
@@ -130,6 +136,8 @@ def run(
 
     - `tidegate run --fresh wordcount.py`
 
+    - `tidegate run --ui wordcount.py`
+
     - `tidegate run --master spark://host:7077 --conf spark.cores.max=8 wordcount.py`
     """
     told = RestoreOptions(
@@ -156,22 +164,28 @@ def run(
     }
     if restore is not None:
         environment[RESTORE_VARIABLE] = msgspec.json.encode(restore).decode()
-    settings = _settings(environment)
+    settings = usable_settings(environment)
     cluster = submission_of(master, deploy_mode, archives, conf)
     choice = LogChoice(log_format, log_level)
     environment.update(choice.environment())
     program = [app, *(arguments or [])]
     if deploy_mode is DeployMode.CLUSTER:
+        if ui:
+            raise typer.BadParameter("the driver is in the cluster: `tidegate ui --dir FOLDER` shows its job")
         shown = printed_as(as_json)
         raise typer.Exit(run_in_cluster(cluster, program, settings, environment, shown, waits=not detached))
     environment.update(cluster.environment(environment))
     if detached:
-        _run_detached(program, settings, environment, choice, log_file, printed_as(as_json))
+        with _page(settings, environment, wanted=ui) as page:
+            _run_detached(program, settings, environment, choice, log_file, printed_as(as_json), page)
     else:
         if log_file is not None:
             raise typer.BadParameter("a log file is for -d; here the lines come to the terminal")
-        with Signals() as signals:  # until it has shown its result: a late signal changes nothing
-            ending = _supervise_here(program, settings, environment, choice, signals, printed_as(as_json))
+        with Signals() as signals, _page(settings, environment, wanted=ui) as page:
+            # signals until it has shown its result: a late one changes nothing
+            if page is not None:
+                typer.echo(page.announced, err=True)
+            ending = _supervise_here(program, settings, environment, choice, signals, printed_as(as_json), page)
             if as_json:
                 print_json(msgspec.to_builtins(ending))
         raise typer.Exit(exit_of(ending))
@@ -223,16 +237,20 @@ def _refuse_a_jar(ctx: Any, args: Sequence[str]) -> None:
         raise typer.BadParameter(f"{args[at]} is a Java program. Name the Python file: {again}", ctx=ctx)
 
 
-def _settings(environment: Mapping[str, str]) -> Settings:
-    """The settings from the environment and the settings file, without those that the program sets.
+@contextmanager
+def _page(settings: Settings, environment: dict[str, str], *, wanted: bool) -> Generator[Page | None]:
+    """The page beside the job; None if none is wanted, or possible. The program is told to open none of its own."""
+    if not wanted:
+        yield None
+        return
+    with opened_page(settings, environment) as page:
+        if page is not None:
+            environment[PAGE_VARIABLE] = "1"
+        yield page
 
-    If they are invalid, the error is shown and the command ends with the exit code of wrong usage.
-    """
-    try:
-        return load_settings({}, environment=environment)
-    except TidegateError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(Exit.USAGE) from None
+
+def _told_by(news: News, page: Page | None) -> News:
+    return news if page is None else PageNews(news, page)
 
 
 def _supervise(
@@ -262,10 +280,11 @@ def _supervise_here(
     choice: LogChoice,
     signals: Signals,
     shown: Printed,
+    page: Page | None,
 ) -> JobEnd:
     """Keep the program running until the job ends, with the live view if this terminal supports it."""
     with open_view() as view:
-        news = Watching(news_in(choice), view)
+        news = _told_by(Watching(news_in(choice), view), page)
         return _supervise(program, settings, {**environment, **view.environment}, news, signals, shown)
 
 
@@ -276,6 +295,7 @@ def _run_detached(
     choice: LogChoice,
     log_file: Path | None,
     shown: Printed,
+    page: Page | None,
 ) -> None:
     """Start the supervisor in the background; return when its job runs, has failed for the first time, or has ended."""
     jobs = operate.Folder.of(settings.checkpointing_dir)
@@ -283,13 +303,16 @@ def _run_detached(
 
     def in_background(news: News) -> int:
         with Signals() as signals:
-            return exit_of(_supervise(program, settings, environment, news, signals, Printed.TEXT))
+            told = _told_by(news, page)
+            return exit_of(_supervise(program, settings, environment, told, signals, Printed.TEXT))
 
     started = detach(in_background, news_in(choice), log, LogHome.JOB if log_file is None else LogHome.AS_GIVEN)
     if shown is Printed.JSON:
         print_json(msgspec.to_builtins(started))
     else:
         _show(started)
+    if page is not None and started.exit is None:
+        typer.echo(page.announced, err=shown is Printed.JSON)
     raise typer.Exit(started.exit or Exit.OK)
 
 

@@ -190,6 +190,7 @@ class Code(Enum):
         "the broker for tests cannot be started or stopped in its current state",
     )
     FILE_NAME = ("TG-FILE-NAME", Remedy.SURROUNDINGS, "a file of a source has a name that Spark cannot open")
+    PAGE_UNUSABLE = ("TG-PAGE-UNUSABLE", Remedy.SURROUNDINGS, "the page cannot be served at its address")
     BROKER_FAILED = ("TG-BROKER-FAILED", Remedy.SURROUNDINGS, "the broker for tests did not start")
     JARS_UNAVAILABLE = ("TG-JARS-UNAVAILABLE", Remedy.SURROUNDINGS, "jars could not be fetched")
     APPLICATION_ENDED = (

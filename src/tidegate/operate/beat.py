@@ -86,6 +86,10 @@ class QueryBeat(msgspec.Struct, frozen=True, kw_only=True):
     """Sink transactions that are prepared and not committed yet."""
     dead_letters: int = 0
     """Rows that a sink could not store, among the rows that this driver made visible."""
+    behind: int | None = None
+    """The same as `lag`, as a number of rows. None in beats of older releases."""
+    open_seconds: float | None = None
+    """How long the oldest of the open transactions has been prepared; None if none is."""
 
 
 class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +125,9 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the savepoint that the job ended with; empty if there is none."""
     application: str = ""
     """The id of Spark's application, which on YARN is YARN's id. Empty in beats of older releases."""
+    lease_age_seconds: float | None = None
+    """Seconds since the last renewal of the driver's lease that counted; None for a lease of the operating system,
+    which needs none, and in beats of older releases."""
 
     @property
     def incarnation(self) -> Incarnation:

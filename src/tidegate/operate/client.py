@@ -6,6 +6,7 @@ process that reaches the storage. Code for actions is loaded at its first use.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,14 +17,25 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.core.spelling import did_you_mean
 from tidegate.operate.beat import read_beat
-from tidegate.operate.checkpoints_history import ENTRIES_KEPT
+from tidegate.operate.checkpoints_history import ENTRIES_KEPT, read_checkpoints
 from tidegate.operate.control import Kind
-from tidegate.operate.job_views import JobHistory, JobInfo, read_history, read_info
+from tidegate.operate.done_checkpoint import DoneCheckpoint
+from tidegate.operate.failures import Failure, read_failures
+from tidegate.operate.job_views import (
+    JobHistory,
+    JobInfo,
+    JobTotals,
+    read_history,
+    read_info,
+    read_job_totals,
+)
 from tidegate.operate.status import JobView, find_job_folder, find_jobs, view_job
 from tidegate.storages.schemes import Folder, Where
 
 if TYPE_CHECKING:
     from tidegate.operate.forgetting import Clearance
+    from tidegate.operate.graph import Graph
+    from tidegate.operate.job_log import JobLog
     from tidegate.operate.settle import Ended
     from tidegate.operate.sinks import DescribedSink
     from tidegate.operate.tickets import Ticket
@@ -105,6 +117,55 @@ class JobClient:
         """Checkpoints, failures and restarts, at most `newest` of each. Raises STORAGE_UNUSABLE, RECORD_..."""
         return read_history(self._folder, newest)
 
+    def epochs(
+        self, newest: int = 200, *, before: float = math.inf, since: float = -math.inf, behind: int = -1
+    ) -> tuple[DoneCheckpoint, ...]:
+        """The newest done epochs, newest first, at most `newest`. `before`, `since`: only those that were completed
+        before the one time, and not before the other one, in seconds since 1970. `behind`: only those with a higher
+        `number`. Reads no more of the history than that. Raises STORAGE_UNUSABLE.
+        """
+        return tuple(read_checkpoints(self._folder, newest, before=before, since=since, behind=behind))
+
+    def failures(self, behind: int = 0) -> tuple[Failure, ...]:
+        """The recorded failures, newest first. `behind`: only those with a higher `number`. Raises STORAGE_UNUSABLE,
+        RECORD_..."""
+        return tuple(read_failures(self._folder, behind))
+
+    def totals(self) -> JobTotals:
+        """What the job has done in all its starts. Raises STORAGE_UNUSABLE."""
+        return read_job_totals(self._folder)
+
+    def graph(self, info: JobInfo | None = None) -> Graph:
+        """What the job's queries read and write. `info`: a view that was read already. Raises the errors of `info`. A
+        sink whose description cannot be read is drawn by its uid."""
+        from tidegate.operate.graph import graph_of
+
+        info = self.info() if info is None else info
+        try:
+            sinks = self.sinks()
+        except TidegateError:
+            sinks = ()
+        return graph_of(info.queries, info.sources, sinks)
+
+    def as_html(self) -> str:
+        """State, graph, queries with their lag, last epochs: what a notebook shows. Raises the errors of `info`."""
+        from tidegate.operate.notebook import EPOCHS_SHOWN, FAILURES_SHOWN, html_of
+
+        info, failures = self.info(), self.failures(behind=self.totals().failures - FAILURES_SHOWN)
+        return html_of(info, self.graph(info), self.epochs(EPOCHS_SHOWN), failures)
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+    def show(self, every_seconds: float | None = None) -> None:
+        """In a notebook: show the job in this cell, and keep the display young until the job has ended. Returns at
+        once. `every_seconds`: between two looks; by default 2, and off a disk 15. Raises REQUEST_REFUSED elsewhere."""
+        from tidegate.operate.notebook_view import EVERY_SECONDS, show
+        from tidegate.operate.rhythm import rhythm_of
+
+        every = max(EVERY_SECONDS, rhythm_of(self._folder).watch) if every_seconds is None else every_seconds
+        show(self.name, self.as_html, lambda: not self.view().state.alive, every)
+
     def sinks(self) -> tuple[DescribedSink, ...]:
         """The sinks as the job's last start described them, channels among them. Raises SINK_OUT_OF_REACH if this
         release cannot read the descriptions."""
@@ -112,6 +173,12 @@ class JobClient:
         from tidegate.storages.opening import open_storage
 
         return tuple(Sinks(open_storage(self._folder)).all())
+
+    def log(self) -> JobLog:
+        """The end of the newest log in the job's folder, without secrets. Raises STORAGE_UNUSABLE."""
+        from tidegate.operate.job_log import read_log
+
+        return read_log(self._folder)
 
     def runs_on_yarn(self, application: str) -> bool:
         """True if the job's newest driver runs, or ran, in this application of YARN; False if in none, or if it has

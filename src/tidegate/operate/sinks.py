@@ -50,9 +50,9 @@ class DescribedSink(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
-        """The target in a few words."""
+        """The target in a few words: its kind, if this release does not understand the description."""
         if self.opens_without_the_program:
-            with suppress(TidegateError):
+            with suppress(TidegateError, msgspec.ValidationError, KeyError):
                 return sink_class(self.target["type"]).told(self.target)
         return str(self.target.get("what", self.target["type"]))
 

@@ -18,6 +18,7 @@ from tidegate.settings.kinds import (
     FLAG,
     FOLDER,
     LEVEL,
+    LOCAL_FOLDER,
     RETENTION,
     STRATEGY,
     WARM_UP,
@@ -30,6 +31,7 @@ from tidegate.settings.kinds import (
     number_between,
     optional,
 )
+from tidegate.settings.page_kinds import FOLDERS, HOST, ORIGIN, PORT
 from tidegate.storages.lease import LEASE_TIMEOUT_SECONDS
 
 
@@ -314,6 +316,31 @@ class Settings:
         "",
         "restarts without a reset of the pause before the job fails for good; not set: no limit",
         flink=("restart-strategy.exponential-delay.attempts-before-reset-backoff",),
+    )
+    ui_host: str = _setting(
+        "ui.host", HOST, "127.0.0.1", "the page's address; one that other machines reach needs TLS or ui.proxy"
+    )
+    ui_port: int = _setting("ui.port", PORT, "8081", "the page's port; 0: any free one, which is shown")
+    ui_token_file: str | None = _setting(
+        "ui.token_file",
+        optional(LOCAL_FOLDER),
+        "",
+        "a file with the token of the page; not set: a new one at each start",
+    )
+    ui_tls_cert: str | None = _setting(
+        "ui.tls_cert", optional(LOCAL_FOLDER), "", "the page's certificate and those above it, in PEM: it has TLS then"
+    )
+    ui_tls_key: str | None = _setting(
+        "ui.tls_key",
+        optional(LOCAL_FOLDER),
+        "",
+        "the private key of ui.tls_cert, in PEM; not set: it is in the same file",
+    )
+    ui_proxy: str | None = _setting(
+        "ui.proxy", optional(ORIGIN), "", "the origin at which a proxy with TLS shows the page to browsers"
+    )
+    ui_programs: tuple[str, ...] = _setting(
+        "ui.programs", FOLDERS, "", "folders whose programs the page may start; not set: it starts none"
     )
     origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin])
     """The origin of each value, by the name of the setting. A setting without an entry has its default value."""

@@ -39,7 +39,7 @@ ANSWERS: Final[Mapping[str, str]] = {
 """The alternative for each of Flink's keys."""
 
 _NO_CLUSTER = "leave it out: tidegate has no cluster of its own; Spark computes where the program's session does"
-_NO_PAGE = "leave it out: there is no page and no REST interface; `tidegate list` and `info` read the job's folder"
+_OF_THE_PAGE = "leave it out: the page and its REST interface have the settings `ui.*`, see `tidegate ui --help`"
 _STORES = (
     "leave it out: S3 is found by AWS's variables and profiles, HDFS by HADOOP_CONF_DIR; for what else Spark reads, set"
     " spark.hadoop.* in its session"
@@ -59,8 +59,8 @@ FAMILIES: Final[Mapping[str, str]] = {
     "execution.attached": "leave it out: tidegate run -d gives the terminal back",
     "high-availability": "leave it out: whatever starts `tidegate run` again keeps the job available",
     "zookeeper.": "leave it out: two locks in the job's folder keep a second driver out",
-    "rest.": _NO_PAGE,
-    "web.": _NO_PAGE,
+    "rest.": _OF_THE_PAGE,
+    "web.": _OF_THE_PAGE,
     "historyserver.": "leave it out: `tidegate history JOB` reads the job's folder",
     "metrics.": "leave it out: a listener of the job receives everything that can be counted (docs/listeners.md)",
     "security.": "leave it out: logins are options of each source and sink, as env:NAME or file:PATH",

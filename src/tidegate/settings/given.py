@@ -17,6 +17,9 @@ OVERRIDES_VARIABLE = "TIDEGATE_OVERRIDES"
 CONFIG_VARIABLE = "TIDEGATE_CONFIG"
 """The path of the settings file; empty: none is read."""
 
+PAGE_VARIABLE = "TIDEGATE_UI_SHOWN"
+"""Set by `tidegate run --ui` for its program: the page of the supervisor shows the job, and outlives each driver."""
+
 _ENVIRONMENT_PREFIX = "TIDEGATE_"
 NOT_SETTINGS = frozenset(
     {
@@ -40,6 +43,8 @@ NOT_SETTINGS = frozenset(
         "TIDEGATE_ALLOW_CHANGED_OPERATORS",
         "TIDEGATE_RESTORE",
         "TIDEGATE_FRESH",
+        "TIDEGATE_UI_TOKEN",
+        PAGE_VARIABLE,
     }
 )
 """Environment variables that look like a setting and are not one."""

@@ -246,6 +246,7 @@ LEVEL = SettingKind(f"one of {', '.join(level.value for level in Level)}", read_
 DURATION = SettingKind(
     "a duration such as 500ms, 1s, 10min, or a number of seconds", _seconds, _duration_text, "milliseconds"
 )
+LOCAL_FOLDER = SettingKind("a path", _local_folder)
 FOLDER = SettingKind(f"a path, or a URI of a storage ({', '.join(f'{each.value}:' for each in Scheme)})", _folder)
 FLAG = SettingKind("true or false", _flag, lambda value: str(value).lower())
 COUNT_FROM_0 = SettingKind("a whole number, 0 or more", _count(0))

@@ -9,6 +9,7 @@ from typing import Literal
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
+from tidegate.operate.client import JobClient
 from tidegate.operate.endings import AskedOf, EndMode
 from tidegate.spark.interrupts import main_thread_waits
 from tidegate.spark.job_life import JobLife
@@ -118,6 +119,20 @@ class JobHandle(JobLife):
         if self.last_savepoint.savepoint is None:
             raise no_last_savepoint(self.name, "the job has ended by itself")
         return self.last_savepoint.savepoint.folder
+
+    def show(self, every_seconds: float | None = None) -> None:
+        """In a notebook: show the job in this cell. The display lives on while other cells run, until the job has
+        ended. Returns at once. `every_seconds`: between two looks. Raises REQUEST_REFUSED outside a notebook."""
+        self._client.show(every_seconds)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: state, graph, queries with their lag, last epochs."""
+        return self._client.as_html()
+
+    @property
+    def _client(self) -> JobClient:
+        generation = next(iter(self._folders.values()))
+        return JobClient(generation.parent.parent.parent)
 
     def checkpoint(self, timeout_seconds: float | None = None) -> dict[str, int] | None:
         """Wait until all input that the job has read by now is done. Returns the newest done epoch of each query.

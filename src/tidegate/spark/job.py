@@ -37,8 +37,10 @@ from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_cancel_noth
 from tidegate.spark.job_plan import DeclaredJob
 from tidegate.spark.levels import nothing_to_catch_up_with
 from tidegate.spark.listeners import Listener
+from tidegate.spark.notebook import job_html
 from tidegate.spark.old_declaration import Again, settings_again, source_again
 from tidegate.spark.operator_checks import allowed_changes
+from tidegate.spark.page_of_job import PageOfJob
 from tidegate.spark.session import adopt_session, open_session
 from tidegate.spark.sources.declaring import DeclaredSource, Through, declare_source
 from tidegate.spark.sources.opened import recall
@@ -63,6 +65,9 @@ class Job:
     `spark`: a classic session of the user's own; by default the active one, or a new one.
 
     `listeners` are called with every `JobEvent`, each in a thread of its own. They can neither delay nor end the job.
+
+    `ui=True` shows the jobs of its `checkpointing_dir` in a web page while the job runs, at the address of `ui_host`
+    and `ui_port`, which is printed once. If the page cannot be opened, a warning says why, and the job runs.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class Job:
         *,
         spark: SparkSession | None = None,
         listeners: Sequence[Listener] = (),
+        ui: bool = False,
         **settings: str | float,
     ) -> None:
         begin_program()
@@ -80,6 +86,7 @@ class Job:
         self._asked: list[Again] = [partial(settings_again, self.name, settings, self.settings)]
         self._session = None if spark is None else adopt_session(spark, self.settings.state_backend)
         self._listeners = tuple(listeners)
+        self._beside = (PageOfJob(self.settings),) if ui else ()
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()
         self._operators: set[str] = set()
@@ -224,6 +231,10 @@ class Job:
             stand_by(job)
             return start(job, wish, until=ends)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: how the job is; before its first start, what the program has declared so far."""
+        return job_html(self._folder, self._queries, self._inputs, self.settings.checkpointing_mode)
+
     def _declared(self) -> DeclaredJob:
         return DeclaredJob(
             name=self.name,
@@ -236,6 +247,7 @@ class Job:
             listeners=self._listeners,
             allowed=self._allowed,
             asked=tuple(self._asked),
+            beside=self._beside,
             fingerprints=self._fingerprints,
         )
 

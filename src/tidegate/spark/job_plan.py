@@ -12,6 +12,7 @@ from tidegate.core.fingerprints import Allowed
 from tidegate.core.records import JobRecord, OperatorFingerprint
 from tidegate.settings.config import Settings
 from tidegate.spark.channels import writers_of
+from tidegate.spark.companions import Companion
 from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.listeners import Listener
 from tidegate.spark.old_declaration import Again
@@ -28,7 +29,8 @@ class DeclaredJob:
 
     `uids`: those of its sources, queries, sinks and stateful operators. `inputs`: its sources, by uid.
     `fingerprints`: by query, read when first needed, for a query does not change any more. `allowed`: the operators
-    that may be others than those of the state. `asked`: the questions of its declaration, to ask them again.
+    that may be others than those of the state. `asked`: the questions of its declaration, to ask them again. `beside`:
+    further companions of the job.
     """
 
     name: str
@@ -41,6 +43,7 @@ class DeclaredJob:
     listeners: tuple[Listener, ...]
     allowed: Allowed
     asked: tuple[Again, ...]
+    beside: tuple[Companion, ...] = ()
     fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = field(
         default_factory=dict[str, "tuple[OperatorFingerprint, ...] | None"]
     )

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -35,14 +35,22 @@ _RATE_SECONDS = 10.0
 class Pulse(Ticking):
     """Writes the state of the job to `beat.json`."""
 
-    def __init__(self, job_folder: Folder, job_id: str, settings: Sequence[ShownSetting], application: str) -> None:
-        """`application`: the id of Spark's application."""
+    def __init__(
+        self,
+        job_folder: Folder,
+        job_id: str,
+        settings: Sequence[ShownSetting],
+        application: str,
+        lease_age: Callable[[], float | None],
+    ) -> None:
+        """`application`: the id of Spark's application. `lease_age`: seconds since the lease was renewed."""
         super().__init__("beat", rhythm_of(job_folder).beat)
         self.incarnation = Incarnation(host=socket.gethostname(), process=os.getpid(), started_at=time.time())
         self._folder = job_folder
         self._job_id = job_id
         self._settings = tuple(settings)
         self._application = application
+        self._lease_age = lease_age
         self._handle: LiveJob | None = None
         self._lock = threading.Lock()
         self._runs: dict[str, int] = {}
@@ -86,10 +94,11 @@ class Pulse(Ticking):
             progress_at=self._progress_at(queries, handle.last_savepoint, now),
             epoch_seconds=handle.epoch_seconds(),
             settings=self._settings,
-            queries=tuple(self._query(query, handle.folder_of(query.uid), now) for query in queries),
+            queries=tuple(self._query(query, handle, now) for query in queries),
             error=error,
             wrong=wrong,
             application=self._application,
+            lease_age_seconds=_rounded(self._lease_age()),
             savepoint=str(last.folder) if (last := handle.last_savepoint.savepoint) is not None else "",
         )
         write_beat(self._folder, beat)
@@ -106,9 +115,10 @@ class Pulse(Ticking):
             self._copied = copied
             return self._moved_at
 
-    def _query(self, query: QueryStatus, folder: Folder, now: float) -> QueryBeat:
+    def _query(self, query: QueryStatus, handle: LiveJob, now: float) -> QueryBeat:
         with self._lock:
             run, done_at = self._runs.get(query.uid, 0), self._done_at.get(query.uid)
+        computes = query.epoch > query.finished
         return QueryBeat(
             uid=query.uid,
             run=run,
@@ -120,7 +130,9 @@ class Pulse(Ticking):
             epoch_ms=query.epoch_ms,
             lag=None if query.behind is None else f"{query.behind:,} rows",
             last_done_at=done_at,
-            open_transactions=_open_transactions(folder, query) if query.epoch > query.finished else 0,
+            open_transactions=_open_transactions(handle.folder_of(query.uid), query) if computes else 0,
+            behind=query.behind,
+            open_seconds=_rounded(handle.figures.of[query.uid].clock.prepared_seconds()) if computes else None,
         )
 
     def _rate(self, query: QueryStatus, now: float) -> float:
@@ -136,6 +148,10 @@ class Pulse(Ticking):
 def shown_settings(settings: Settings) -> tuple[ShownSetting, ...]:
     """Every setting in displayable form, with its origin."""
     return tuple(ShownSetting(name=row.name, value=row.value, origin=row.origin) for row in settings.describe())
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 def _open_transactions(folder: Folder, query: QueryStatus) -> int:

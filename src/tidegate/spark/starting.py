@@ -234,7 +234,7 @@ class Starting:
                 abort_checkpoint=(lambda: None) if coordinator is None else coordinator.abort,
             ),
             stop_timeout_seconds=settings.stop_timeout,
-            companions=[LeaseWatch(self.lease), *_companions(job, plan, coordinator, sources)],
+            companions=[LeaseWatch(self.lease), *_companions(job, plan, coordinator, sources, self.lease.age_seconds)],
             drain=drain,
             savepoints=_savepoints(job, plan, coordinator, sources, self._reach),
             end_checkpoints=(lambda _why: None) if coordinator is None else coordinator.close,
@@ -308,18 +308,23 @@ def job_guarantees(job: DeclaredJob) -> Sequence[Guarantee]:
 
 
 def _companions(
-    job: DeclaredJob, plan: JobPlan, coordinator: Coordinator | None, sources: JobSources
+    job: DeclaredJob,
+    plan: JobPlan,
+    coordinator: Coordinator | None,
+    sources: JobSources,
+    lease_age: Callable[[], float | None],
 ) -> list[Companion]:
     """In the order of their notification at the end. The answers to requests come last: the state of the job is then
     known, and a cancel has deleted the checkpoints.
     """
     application = job.session.sparkContext.applicationId or ""
-    pulse = Pulse(job.folder, plan.record.job_id, shown_settings(job.settings), application)
+    pulse = Pulse(job.folder, plan.record.job_id, shown_settings(job.settings), application, lease_age)
     noted = [] if job.folder.is_local else [NotedOnYarn(job.session, job.folder.parent)]
     forgetful = [uid for uid, each in job.inputs.items() if each.loses_what_arrives]
     return [
         *sources.companions(),
         *(Delivery(job.name, each) for each in job.listeners),
+        *job.beside,
         Advice(advice_for(job.name, job.settings, plan.queries, job.uids)),
         *_keeping(job, plan, coordinator, sources),
         *noted,

@@ -93,6 +93,12 @@ class HeldLease(Protocol):
         """
         ...
 
+    def age_seconds(self) -> float | None:
+        """Seconds since the last renewal that counted was sent, for display: after two thirds of the timeout the lease
+        is lost. None for a lease that the operating system supervises.
+        """
+        ...
+
     def release(self) -> None:
         """Release the lease, when nothing of this driver can write any more. A second call does nothing; neither does a
         call in a forked child, or after another process has taken the lease. `Lease.holder` still returns this process.

@@ -124,6 +124,15 @@ class LeaseContract(ABC):
                 took = at_once([start] * 4)
                 demand(took.count(True) == 1, f"of four starts at once one takes the lease, not {took.count(True)}")
 
+    def test_its_age_begins_anew_with_each_renewal(self) -> None:
+        with self.taken() as held:
+            before = held.age_seconds()
+            held.renew()
+            after = held.age_seconds()
+        supervised = held.renewal_seconds is None
+        demand((before is None, after is None) == (supervised, supervised), "only a lease with a beat has an age")
+        demand(before is None or after is None or after < 5.0, f"it was renewed just now: {after}")
+
     # --- its end ---------------------------------------------------------------------------------------------
 
     def test_a_lease_that_was_released_is_free_at_once(self) -> None:

@@ -1,4 +1,4 @@
-"""The application: the routes with and without `/v1`, their checks, their problems."""
+"""The application: the routes with and without `/v1`, their guard, their checks, their problems."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TypeVar
 
+import anyio
 import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -13,11 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp
 
 from tidegate.core.errors import TidegateError
+from tidegate.web.acts import log_act
+from tidegate.web.guarding import NOBODY_ACTS, Asking, Entry, Guarding
 from tidegate.web.problems import RequestProblem, as_response, problem, problem_of
 from tidegate.web.routes import ROUTES
-from tidegate.web.routing import Asked, Method, Route
+from tidegate.web.routing import Access, Asked, Method, Route
 from tidegate.web.shapes import Asks
 from tidegate.web.site import Site
 from tidegate.web.static import page_routes
@@ -26,12 +30,13 @@ PREFIXES = ("", "/v1")
 """Flink's clients put `/v1` before each path."""
 
 BODY_BYTES_AT_MOST = 64 * 1024
+BODY_SECONDS_AT_MOST = 20.0
 
 AsksT = TypeVar("AsksT", bound=Asks)
 
 
-def build(site: Site, routes: Sequence[Route] = ROUTES) -> Starlette:
-    """The application that serves one storage."""
+def build(site: Site, routes: Sequence[Route] = ROUTES, entry: Entry = NOBODY_ACTS) -> ASGIApp:
+    """The application that serves one storage. `entry`: where it is reached, and by whom."""
     paths: dict[str, dict[Method, Route]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method] = route
@@ -40,28 +45,37 @@ def build(site: Site, routes: Sequence[Route] = ROUTES) -> Starlette:
         for prefix in PREFIXES
         for path, by_method in paths.items()
     ]
-    return Starlette(
+    application = Starlette(
         routes=[*served, *page_routes()],
         exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken},
     )
+    application.router.redirect_slashes = False  # a redirect would name the host that the request gives
+    return Guarding(application, entry)
 
 
 def _endpoint(site: Site, by_method: Mapping[Method, Route]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         method = Method.GET if request.method == "HEAD" else Method(request.method)
-        route = by_method[method]
+        route, asking = by_method[method], Asking.of(request.scope)
+        asking.demand(route.access)
+        asked = Asked(
+            site=site,
+            path=request.path_params,
+            query=_query(route.query, request),
+            body=None if route.body is None else _body(route.body, await _read(request)),
+            headers=request.headers,
+            caller=asking.who,
+            acting=asking.entry.acting,
+            may_act=asking.may(Access.ACT),
+        )
+        answer: object = None
         try:
-            asked = Asked(
-                site=site,
-                path=request.path_params,
-                query=_query(route.query, request),
-                body=None if route.body is None else _body(route.body, await _read(request)),
-                headers=request.headers,
-                caller="" if request.client is None else request.client.host,
-            )
             answer = await run_in_threadpool(route.handler, asked)
         except TidegateError as error:
-            return as_response(problem_of(error))
+            answer = as_response(problem_of(error))
+        finally:
+            if route.access is Access.ACT:
+                log_act(route, asked, answer)
         if isinstance(answer, Response):
             return answer
         return Response(msgspec.json.encode(answer), route.status, media_type=route.media_type)
@@ -87,14 +101,20 @@ def _body(wanted: type[AsksT], data: bytes) -> AsksT:
 
 
 async def _read(request: Request) -> bytes:
-    """The body. Raises `RequestProblem` for a large one, before all of it is read."""
+    """The body. Raises `RequestProblem` for a large or a slow one, before all of it is read."""
     read = bytearray()
-    async for part in request.stream():
-        read += part
-        if len(read) > BODY_BYTES_AT_MOST:
-            raise RequestProblem(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {BODY_BYTES_AT_MOST} bytes"
-            )
+    try:
+        with anyio.fail_after(BODY_SECONDS_AT_MOST):
+            async for part in request.stream():
+                read += part
+                if len(read) > BODY_BYTES_AT_MOST:
+                    raise RequestProblem(
+                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {BODY_BYTES_AT_MOST} bytes"
+                    )
+    except TimeoutError:
+        raise RequestProblem(
+            HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {BODY_SECONDS_AT_MOST:g} s"
+        ) from None
     return bytes(read)
 
 
@@ -108,7 +128,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _problem(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestProblem):
         raise error
-    return as_response(error.problem)
+    return as_response(error.problem, error.headers)
 
 
 async def _broken(request: Request, error: Exception) -> Response:

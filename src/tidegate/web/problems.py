@@ -49,9 +49,12 @@ def problem(status: HTTPStatus, detail: str, next_step: str = "") -> Problem:
 class RequestProblem(Exception):
     """A request that is refused before it reaches a job."""
 
-    def __init__(self, status: HTTPStatus, detail: str, next_step: str = "") -> None:
+    def __init__(
+        self, status: HTTPStatus, detail: str, next_step: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(detail)
         self.problem = problem(status, detail, next_step)
+        self.headers = headers
 
 
 def as_response(found: Problem, headers: Mapping[str, str] | None = None) -> Response:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.web.own import cards, histories, live
+from tidegate.web import metrics, monitoring
+from tidegate.web.own import access, cards, histories, live, log, streams
 from tidegate.web.routing import Access, Method, Route
 from tidegate.web.shapes import (
     EpochRows,
@@ -12,6 +13,8 @@ from tidegate.web.shapes import (
     Failures,
     JobCards,
     JobLive,
+    JsonObject,
+    LogLines,
     SettingsShape,
     SinksShape,
     SourcesShape,
@@ -93,7 +96,74 @@ OWN: Sequence[Route] = (
         handler=live.get_settings,
         answers=SettingsShape,
     ),
+    Route(
+        method=Method.GET,
+        path="/jobs/{job}/log",
+        summary="The end of the newest log, without secrets",
+        access=Access.READ,
+        handler=log.get_log,
+        answers=LogLines,
+        query=log.LogAsked,
+    ),
+    Route(
+        method=Method.GET,
+        path="/access",
+        summary="What this caller may do",
+        access=Access.PAGE,
+        handler=access.get_access,
+        answers=access.AccessShape,
+    ),
 )
 
-ROUTES: Sequence[Route] = (*OWN,)
+MONITORING: Sequence[Route] = (
+    Route(
+        method=Method.GET,
+        path="/metrics",
+        summary="The metrics of all jobs, for Prometheus",
+        access=Access.READ,
+        handler=metrics.get_metrics,
+        answers=str,
+        media_type="text/plain",
+    ),
+    Route(
+        method=Method.GET,
+        path=f"/monitoring/{monitoring.DASHBOARD}",
+        summary="A dashboard of these metrics for Grafana",
+        access=Access.READ,
+        handler=monitoring.get_dashboard,
+        answers=JsonObject,
+    ),
+    Route(
+        method=Method.GET,
+        path=f"/monitoring/{monitoring.ALERTS}",
+        summary="Alert rules on these metrics for Prometheus",
+        access=Access.READ,
+        handler=monitoring.get_alerts,
+        answers=str,
+        media_type="text/plain",
+    ),
+)
+
+EVENTS: Sequence[Route] = (
+    Route(
+        method=Method.GET,
+        path="/events",
+        summary="The cards of all jobs as they change, as server-sent events",
+        access=Access.READ,
+        handler=streams.get_cards_events,
+        answers=str,
+        media_type="text/event-stream",
+    ),
+    Route(
+        method=Method.GET,
+        path="/jobs/{job}/events",
+        summary="A job's state, epochs and failures as they come, as server-sent events; Last-Event-ID resumes",
+        access=Access.READ,
+        handler=streams.get_job_events,
+        answers=str,
+        media_type="text/event-stream",
+    ),
+)
+
+ROUTES: Sequence[Route] = (*OWN, *EVENTS, *MONITORING)
 """In the order of the document. The first route that fits a path counts."""

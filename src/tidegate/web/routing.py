@@ -14,10 +14,19 @@ if TYPE_CHECKING:
 
 
 class Access(Enum):
-    """What a route lets its caller do."""
+    """What a route lets its caller do. PAGE: load what the page itself consists of, with nothing of a job."""
 
+    PAGE = "page"
     READ = "read"
     ACT = "act"
+
+
+class Acting(Enum):
+    """Who may act on jobs through a server."""
+
+    TOKEN = "token"
+    REFUSED = "refused"
+    """Nobody: no token was given to the server, and none was shown."""
 
 
 class Method(Enum):
@@ -32,7 +41,8 @@ class Method(Enum):
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request that fits its route. `path`: the parts of the path that are not fixed. `query` and `body`: of the types
-    that the route names. `caller`: the address of the client, and the name that it acts under, for the log."""
+    that the route names. `caller`: the address of the client, for the log. `acting`: who may act; `may_act`: whether
+    this caller may."""
 
     site: Site
     path: Mapping[str, str]
@@ -40,6 +50,8 @@ class Asked:
     body: Any
     headers: Mapping[str, str]
     caller: str
+    acting: Acting = Acting.REFUSED
+    may_act: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

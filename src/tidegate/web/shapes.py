@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from tidegate.operate import Graph
+
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """A JSON object of an answer."""
@@ -77,33 +79,6 @@ class QueryLive(Shape, frozen=True, kw_only=True):
     sinks: tuple[str, ...]
 
 
-class GraphNode(Shape, frozen=True, kw_only=True):
-    """A node of a job's graph. `kind`: "source", "query", "channel" or "sink". `told`: what it is, in a few words."""
-
-    id: str
-    kind: str
-    name: str
-    told: str
-    query: str | None = None
-    rows_per_second: float | None = None
-    lag: str | None = None
-    epoch: int | None = None
-
-
-class GraphEdge(Shape, frozen=True, kw_only=True, rename={"begin": "from", "end": "to"}):
-    """Rows go from one node to another one. By the ids of the nodes."""
-
-    begin: str
-    end: str
-
-
-class Graph(Shape, frozen=True, kw_only=True):
-    """Sources, queries, channels and sinks of a job."""
-
-    nodes: tuple[GraphNode, ...]
-    edges: tuple[GraphEdge, ...]
-
-
 class PartTaken(Shape, frozen=True, kw_only=True):
     """How a query took part in a checkpoint across queries."""
 
@@ -137,9 +112,10 @@ class JobLive(Shape, frozen=True, kw_only=True):
 
 
 class EpochRow(Shape, frozen=True, kw_only=True):
-    """One epoch that is done. `phases`: milliseconds by the name of the phase; a phase that was not measured is
-    absent."""
+    """One epoch that is done. `number`: its place among all done epochs of the job; 0 if an older release has written
+    it. `phases`: milliseconds by the name of the phase; a phase that was not measured is absent."""
 
+    number: int
     query: str
     epoch: int
     run: int
@@ -159,8 +135,10 @@ class EpochRows(Shape, frozen=True, kw_only=True):
 
 
 class FailureShape(Shape, frozen=True, kw_only=True):
-    """A failure of a job. `restart_in_seconds`: the pause before the restart; null if none followed."""
+    """A failure of a job. `number`: its place among all failures of the job. `restart_in_seconds`: the pause before the
+    restart; null if none followed."""
 
+    number: int
     at: float
     code: str
     what: str
@@ -191,7 +169,7 @@ class SinkShape(Shape, frozen=True, kw_only=True):
 
 
 class SinksShape(Shape, frozen=True, kw_only=True):
-    """The sinks of a job, with what its epochs have done to transactions since the history begins."""
+    """The sinks of a job, with what its epochs have done to transactions over all starts of the job."""
 
     sinks: tuple[SinkShape, ...]
     epochs_done: int
@@ -286,10 +264,11 @@ class EventsOnAxis(Shape, frozen=True, kw_only=True):
 
 
 class LogLines(Shape, frozen=True, kw_only=True):
-    """The end of a job's log. `path`: the file; empty if there is none."""
+    """The end of a job's log. `path`: the file; empty if there is none, and then `problem` says why."""
 
     path: str
     lines: tuple[str, ...]
+    problem: str = ""
 
 
 class Asks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

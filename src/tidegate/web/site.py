@@ -6,10 +6,14 @@ import re
 from dataclasses import dataclass, field
 
 from tidegate import operate
-from tidegate.operate import Folder, JobClient, JobInfo, JobView
+from tidegate.core.errors import TidegateError
+from tidegate.operate import Folder, JobClient, JobInfo, JobTotals, JobView
+from tidegate.web.sharing import Streams
 from tidegate.web.watching import BY_REQUESTS_SECONDS, ON_A_DISK_SECONDS, Watch
 
 _ID_DIGITS = 32
+_JOBS_A_PERIOD = 25
+_NAMES_PERIODS = 5.0
 _PADDED = re.compile(r"([0-9a-f]{8})0{24}")
 
 
@@ -20,19 +24,25 @@ def flink_id(job_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One storage with its jobs. All views go through `watch`."""
+    """One storage with its jobs. All views go through `watch`. `programs`: the folders of programs that may be
+    started."""
 
     storage: Folder
     watch: Watch = field(repr=False)
+    programs: tuple[str, ...] = ()
+    streams: Streams = field(default_factory=Streams, repr=False)
+    """What those read who follow events."""
 
     @classmethod
-    def of(cls, storage: Folder) -> Site:
+    def of(cls, storage: Folder, programs: tuple[str, ...] = ()) -> Site:
         """The site of a storage, with the period that fits it."""
-        return cls(storage, Watch(ON_A_DISK_SECONDS if storage.is_local else BY_REQUESTS_SECONDS))
+        return cls(storage, Watch(ON_A_DISK_SECONDS if storage.is_local else BY_REQUESTS_SECONDS), programs)
 
     def jobs(self) -> tuple[JobView, ...]:
-        """All jobs, by name."""
-        return self.watch.view("jobs", lambda: operate.jobs(self.storage))
+        """All jobs, by name. Many jobs are read less often, so that the reads a minute stay bounded."""
+        names = self.watch.view("names", lambda: operate.names(self.storage), periods=_NAMES_PERIODS)
+        periods = max(1.0, len(names) / _JOBS_A_PERIOD)
+        return self.watch.view("jobs", lambda: operate.jobs(self.storage), periods=periods)
 
     def client(self, named: str) -> JobClient:
         """A job by its name, its id, or its id as Flink's clients write it. Raises JOB_UNKNOWN, UID_INVALID."""
@@ -40,6 +50,16 @@ class Site:
         return self.watch.view(
             ("client", named), lambda: operate.open(self.storage, padded[1] if padded else named), periods=5
         )
+
+    def totals(self, job: JobView) -> JobTotals | None:
+        """The totals of a job; None for one that has not started, or whose histories cannot be read: the state of the
+        job says so."""
+        if not job.job_id:
+            return None
+        try:
+            return self.watch.view(("totals", job.name), lambda: self.client(job.name).totals(), periods=2)
+        except TidegateError:
+            return None
 
     def info(self, client: JobClient) -> JobInfo:
         """A job with its queries. Raises STORAGE_UNUSABLE, RECORD_..."""

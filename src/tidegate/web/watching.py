@@ -1,6 +1,7 @@
 """Views of jobs that all readers share. However many readers there are, a job's files are read at a bounded rate.
 
-Each view is read at most once in a period: a second on a disk, five seconds where each read is a request to a server.
+Each view is read at most once in a period: a second on a disk, 15 seconds where each read is a request to a server,
+and a driver reports every ten.
 Readers that ask meanwhile get the same view. Two readers at once cause one read. What is not asked for is not read.
 """
 
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 ViewT = TypeVar("ViewT")
 
 ON_A_DISK_SECONDS = 1.0
-BY_REQUESTS_SECONDS = 5.0
+BY_REQUESTS_SECONDS = 15.0
 _VIEWS_KEPT = 1_000
 
 

@@ -74,6 +74,9 @@ class DriverLock:
     def lost_here(self) -> None:
         """The system tells no process that its lock was taken away; `lost` has to look."""
 
+    def age_seconds(self) -> None:
+        """The system supervises the lock."""
+
     def _named(self) -> str:
         return str(read_holder(self._folder) or "none")
 

@@ -221,6 +221,10 @@ class HeldTerm:
         where = self._storage.where(name_of(Term, self._number))
         return lease_lost(self.holder.job, found, where)
 
+    def age_seconds(self) -> float:
+        with self._lock:
+            return self._here.now() - self._sent_at
+
     def is_held_here(self) -> bool:
         """True if this process still holds the term, as far as it knows without a look."""
         return self.lost_here() is None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from tidegate.core.errors import TidegateError
-from tidegate.operate import DoneCheckpoint, JobHistory, JobView, State
+from tidegate.operate import DoneCheckpoint, JobView, State
 from tidegate.web.routing import Asked
 from tidegate.web.shapes import JobCard, JobCards, LastCheckpoint
 from tidegate.web.site import Site, flink_id
@@ -40,10 +40,10 @@ def cards(site: Site) -> JobCards:
 
 def card(site: Site, job: JobView) -> JobCard:
     """The card of one job. A history that cannot be read is left out: the problem has its own place."""
-    history = newest_history(site, job)
+    totals = site.totals(job)
     beat = job.beat
     queries = () if beat is None else beat.queries
-    checkpoints = () if history is None else history.checkpoints
+    checkpoints = newest_epochs(site, job)
     return JobCard(
         id=flink_id(job.job_id),
         name=job.name,
@@ -54,23 +54,23 @@ def card(site: Site, job: JobView) -> JobCard:
         problem=job.problem or ("" if beat is None else beat.error),
         rows_per_second=sum(query.rows_per_second for query in queries) if job.state.alive else 0.0,
         lag=", ".join(query.lag for query in queries if query.lag) or None,
-        restarts=0 if history is None else len(history.restarts),
+        restarts=0 if totals is None else totals.restarts,
         last_checkpoint=_last(checkpoints),
         rates=tuple(_rate(each) for each in reversed(checkpoints)),
         queries=len(queries),
     )
 
 
-def newest_history(site: Site, job: JobView) -> JobHistory | None:
-    """The newest epochs and failures of a job; None for a job that has not started, or is unreadable."""
+def newest_epochs(site: Site, job: JobView) -> tuple[DoneCheckpoint, ...]:
+    """The newest epochs of a job; none for a job that has not started, or is unreadable."""
     if not job.job_id:
-        return None
+        return ()
     try:
         return site.watch.view(
-            ("history", job.name), lambda: site.client(job.name).history(EPOCHS_OF_A_CARD), periods=2
+            ("newest epochs", job.name), lambda: site.client(job.name).epochs(EPOCHS_OF_A_CARD), periods=2
         )
     except TidegateError:
-        return None
+        return ()
 
 
 def _last(checkpoints: Sequence[DoneCheckpoint]) -> LastCheckpoint | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import msgspec
 
-from tidegate.operate import DoneCheckpoint, Failure, JobHistory
+from tidegate.operate import DoneCheckpoint, Failure
 from tidegate.web.problems import problem_of
 from tidegate.web.routing import Asked
 from tidegate.web.shapes import (
@@ -40,23 +41,25 @@ class SinceAsked(Asks, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def get_epochs(asked: Asked) -> EpochRows:
     """`GET /jobs/:id/epochs`."""
     query: EpochsAsked = asked.query
-    found = (each for each in _history(asked).checkpoints if query.before is None or each.at < query.before)
-    return EpochRows(epochs=tuple(epoch_row(each) for each, _ in zip(found, range(query.newest), strict=False)))
+    client = asked.site.client(asked.path["job"])
+    before = math.inf if query.before is None else query.before
+    found = asked.site.watch.view(
+        ("epochs", client.name, query.newest, before), lambda: client.epochs(query.newest, before=before)
+    )
+    return EpochRows(epochs=tuple(epoch_row(each) for each in found))
 
 
 def get_failures(asked: Asked) -> Failures:
     """`GET /jobs/:id/failures`."""
-    return Failures(failures=tuple(failure_shape(each) for each in _history(asked).failures))
+    return Failures(failures=tuple(failure_shape(each) for each in _failures(asked)))
 
 
 def get_events_on_axis(asked: Asked) -> EventsOnAxis:
     """`GET /jobs/:id/events-on-axis`."""
     query: SinceAsked = asked.query
-    history = _history(asked)
-    begun = (
-        [] if history.job.beat is None else [EventOnAxis(at=history.job.beat.started_at, kind="start", text="start")]
-    )
-    events = [*begun, *(_on_axis(each) for each in history.failures)]
+    beat = asked.site.info(asked.site.client(asked.path["job"])).job.beat
+    begun = [] if beat is None else [EventOnAxis(at=beat.started_at, kind="start", text="start")]
+    events = [*begun, *(_on_axis(each) for each in _failures(asked))]
     chosen = sorted((each for each in events if each.at >= query.since), key=lambda each: each.at)
     return EventsOnAxis(events=tuple(chosen))
 
@@ -91,6 +94,7 @@ def get_transactions(asked: Asked) -> TransactionsShape:
 def epoch_row(each: DoneCheckpoint) -> EpochRow:
     """An epoch of the history."""
     return EpochRow(
+        number=each.number,
         query=each.query,
         epoch=each.epoch,
         run=each.run,
@@ -100,12 +104,14 @@ def epoch_row(each: DoneCheckpoint) -> EpochRow:
         aborted=each.aborted,
         redone=each.redone,
         shown_again=each.shown_again,
+        phases={phase.value: took for phase, took in each.phases.items()},
     )
 
 
 def failure_shape(each: Failure) -> FailureShape:
     """A failure of the history."""
     return FailureShape(
+        number=each.number,
         at=each.at,
         code=each.code,
         what=each.what,
@@ -127,9 +133,9 @@ _WOULD = {
 }
 
 
-def _history(asked: Asked) -> JobHistory:
+def _failures(asked: Asked) -> tuple[Failure, ...]:
     client = asked.site.client(asked.path["job"])
-    return asked.site.watch.view(("whole history", client.name), client.history, periods=2)
+    return asked.site.watch.view(("failures", client.name), client.failures, periods=2)
 
 
 def _on_axis(each: Failure) -> EventOnAxis:

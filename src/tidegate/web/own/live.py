@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tidegate.core.errors import TidegateError
-from tidegate.operate import BarriersView, DescribedSink, JobInfo, JobView, QueryView
+from tidegate.operate import BarriersView, DescribedSink, JobInfo, JobView, QueryView, graph_of
 from tidegate.web.own.cards import card
-from tidegate.web.own.graph import graph_of
 from tidegate.web.routing import Asked
 from tidegate.web.shapes import (
     BarriersShape,
@@ -77,7 +76,8 @@ def get_sinks(asked: Asked) -> SinksShape:
     """`GET /jobs/:id/sinks`."""
     client = asked.site.client(asked.path["job"])
     info = asked.site.info(client)
-    history = asked.site.watch.view(("whole history", client.name), client.history, periods=5)
+    totals = asked.site.totals(info.job)
+    queries = () if totals is None else tuple(totals.queries.values())
     guarantees = {(each.query, each.sink): each.text for each in info.guarantees}
     waiting = {query.uid: None if query.beat is None else query.beat.open_transactions for query in info.queries}
     return SinksShape(
@@ -93,10 +93,10 @@ def get_sinks(asked: Asked) -> SinksShape:
             )
             for each in described_sinks(asked.site, info)
         ),
-        epochs_done=len(history.checkpoints),
-        aborted=sum(each.aborted for each in history.checkpoints),
-        redone=sum(each.redone for each in history.checkpoints),
-        shown_again=sum(each.shown_again for each in history.checkpoints),
+        epochs_done=sum(each.epochs for each in queries),
+        aborted=sum(each.aborted for each in queries),
+        redone=sum(each.redone for each in queries),
+        shown_again=sum(each.shown_again for each in queries),
     )
 
 

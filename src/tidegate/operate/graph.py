@@ -3,12 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
-from tidegate.operate import DescribedSink, DescribedSource, QueryView
-from tidegate.web.shapes import Graph, GraphEdge, GraphNode
+import msgspec
+
+from tidegate.operate.sinks import DescribedSink
+from tidegate.operate.sources import DescribedSource
+from tidegate.operate.status import QueryView
 
 _CHANNELS = frozenset({"channel", "kafka-channel"})
+
+
+class NodeKind(Enum):
+    """What a node of a graph stands for."""
+
+    SOURCE = "source"
+    QUERY = "query"
+    CHANNEL = "channel"
+    SINK = "sink"
+
+
+class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of a job's graph. `told`: what it is, in a few words. `query`: the query that it belongs to; None for a
+    channel, which belongs to several. Figures are None where they are not known."""
+
+    id: str
+    kind: NodeKind
+    name: str
+    told: str
+    query: str | None = None
+    rows_per_second: float | None = None
+    lag: str | None = None
+    epoch: int | None = None
+
+
+class GraphEdge(msgspec.Struct, frozen=True, kw_only=True, rename={"begin": "from", "end": "to"}):
+    """Rows go from one node to another one. By the ids of the nodes."""
+
+    begin: str
+    end: str
+
+
+class Graph(msgspec.Struct, frozen=True, kw_only=True):
+    """Sources, queries, channels and sinks of a job, and what goes between them."""
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
 
 
 def graph_of(queries: Sequence[QueryView], sources: Iterable[DescribedSource], sinks: Iterable[DescribedSink]) -> Graph:
@@ -42,7 +83,7 @@ def _query(query: QueryView) -> GraphNode:
     beat = query.beat
     return GraphNode(
         id=f"query:{query.uid}",
-        kind="query",
+        kind=NodeKind.QUERY,
         name=query.uid,
         told="query",
         query=query.uid,
@@ -56,16 +97,18 @@ def _source(query: QueryView, uid: str, described: DescribedSource | None, read:
     lag = None if query.beat is None else query.beat.lag
     told = uid if described is None else described.told
     if uid in read:
-        return GraphNode(id=f"channel:{read[uid]}", kind="channel", name=uid, told=told, query=query.uid, lag=lag)
-    return GraphNode(id=f"source:{uid}", kind="source", name=uid, told=told, query=query.uid, lag=lag)
+        return GraphNode(
+            id=f"channel:{read[uid]}", kind=NodeKind.CHANNEL, name=uid, told=told, query=query.uid, lag=lag
+        )
+    return GraphNode(id=f"source:{uid}", kind=NodeKind.SOURCE, name=uid, told=told, query=query.uid, lag=lag)
 
 
 def _sink(query: str, uid: str, described: DescribedSink | None) -> GraphNode:
     channel = "" if described is None else _channel(described.target)
     told = uid if described is None else described.told
     if channel:
-        return GraphNode(id=f"channel:{channel}", kind="channel", name=uid, told=told)
-    return GraphNode(id=f"sink:{query}/{uid}", kind="sink", name=uid, told=told, query=query)
+        return GraphNode(id=f"channel:{channel}", kind=NodeKind.CHANNEL, name=uid, told=told)
+    return GraphNode(id=f"sink:{query}/{uid}", kind=NodeKind.SINK, name=uid, told=told, query=query)
 
 
 def _channel(target: Mapping[str, Any]) -> str:

@@ -152,7 +152,10 @@ def benchmarks_chart() -> str:
 
 def who_may() -> str:
     from tidegate.web.guard import GUARD
+
     return GUARD.markdown("asks for")
+
+
 def openapi() -> str:
     from tidegate.web.openapi import as_json
     from tidegate.web.routes import ROUTES

@@ -64,10 +64,6 @@ def _attack(storage: Path, method: str, path: str, examples: int) -> None:
     """Requests that fit the document, half of them to a job that exists: none breaks the server, each answer fits."""
     application = build(Site.of(Folder.of(storage), (str(storage),)), entry=ENTRY)
     schema = schemathesis.openapi.from_asgi("/openapi.json", application, base_url="http://localhost")
-        "/openapi.json",
-        base_url="http://localhost",
-        app=build(Site.of(Folder.of(storage), (str(storage),)), entry=ENTRY),
-    )
     operation = schema[path][method]
 
     @settings(max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=_SLOW)

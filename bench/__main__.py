@@ -37,6 +37,7 @@ _ROUNDS: Mapping[str, int] = {
     "storage": 3,
     "barriers": 5,
     "sinks": 5,
+    "page": 5,
 }
 _QUICK_ROUNDS = 1
 _LEAST_EPOCHS = 20

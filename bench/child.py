@@ -26,6 +26,8 @@ from bench import (
     kafka_other,
     kafka_throughput,
     memory,
+    page,
+    page_load,
     savepoint_canonical,
     savepoint_copy,
     savepoint_epochs,
@@ -105,6 +107,7 @@ SINKS: Mapping[str, Measure] = {
     "sink-delta": sink_delta.measure,
     "sink-write-ahead": sink_write_ahead.measure,
 }
+PAGE: Mapping[str, Measure] = {"page-views": page.measure, "page-load": page_load.measure}
 SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,
     "kafka": KAFKA,
@@ -118,6 +121,7 @@ SUITES: Mapping[str, Mapping[str, Measure]] = {
     "storage": STORAGE,
     "barriers": BARRIERS,
     "sinks": SINKS,
+    "page": PAGE,
 }
 MEASURES: Mapping[str, Measure] = {name: measure for suite in SUITES.values() for name, measure in suite.items()}
 NEEDS: Mapping[str, environments.Environment] = {

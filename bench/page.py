@@ -7,12 +7,11 @@ calls to the kernel, by one reader and by a hundred that look as fast as they ca
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
@@ -20,6 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.figures import Better, Figure
+from bench.page_load import free_port
 from tidegate.core.records import JobRecord, encode
 from tidegate.operate import TimedPhase
 from tidegate.operate.beat import Beat, JobState, QueryBeat, write_beat
@@ -29,7 +29,7 @@ from tidegate.operate.done_checkpoint import DoneCheckpoint
 JOBS = 50
 _QUICK_SHARE = 10
 _READERS = 100
-_LOOK_SECONDS = 30.0
+_LOOK_SECONDS = 15.0
 _GROWN_OLD_SECONDS = 2.5
 _START_SECONDS = 60.0
 _GOAL_WARM_MS, _GOAL_COLD_MS, _GOAL_READS = 200.0, 1_000.0, 1.5
@@ -87,7 +87,7 @@ def figures(samples: Mapping[str, list[float]]) -> list[Figure]:
 
 
 def _round(folder: str, look_seconds: float) -> dict[str, float]:
-    port = _free_port()
+    port = free_port()
     begun = time.perf_counter()
     with _served(folder, port) as process:
         _until_it_answers(port, begun)
@@ -153,12 +153,6 @@ def _read_calls(process: int) -> int:
     return int(Path(f"/proc/{process}/io").read_text().split("syscr: ")[1].split("\n")[0])
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def _make_jobs(folder: Path, epochs: int) -> None:
     now = time.time()
     phases = dict.fromkeys(TimedPhase, 12.5)
@@ -187,6 +181,3 @@ def _make_jobs(folder: Path, epochs: int) -> None:
         )
         write_beat(job, beat)
         CheckpointsHistory(job).add(done)
-
-
-CASES: Mapping[str, Callable[..., list[Figure]]] = {"page-views": measure}

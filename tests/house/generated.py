@@ -150,6 +150,9 @@ def benchmarks_chart() -> str:
     return svg()
 
 
+def who_may() -> str:
+    from tidegate.web.guard import GUARD
+    return GUARD.markdown("asks for")
 def openapi() -> str:
     from tidegate.web.openapi import as_json
     from tidegate.web.routes import ROUTES
@@ -207,6 +210,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "run-states": run_states,
     "states": states,
     "values": values,
+    "who-may": who_may,
     "recovery-log": decisions.log_table,
     "recovery-sinks": decisions.sink_table,
     "answers": decisions.answer_table,

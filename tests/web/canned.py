@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from tidegate.operate.graph import Graph, GraphEdge, GraphNode, NodeKind
 from tidegate.web.shapes import (
     BarriersShape,
     DriverShape,
@@ -14,9 +15,6 @@ from tidegate.web.shapes import (
     EventsOnAxis,
     Failures,
     FailureShape,
-    Graph,
-    GraphEdge,
-    GraphNode,
     JobCard,
     JobCards,
     JobLive,
@@ -130,28 +128,41 @@ def _query(uid: str, sources: tuple[str, ...], sinks: tuple[str, ...], finished:
 def graph(name: str = "lines") -> Graph:
     node = GraphNode
     nodes = (
-        node(id="source:lines", kind="source", name=name, told="topic 'lines' of kafka", query="words", lag="2.1 s"),
+        node(
+            id="source:lines",
+            kind=NodeKind.SOURCE,
+            name=name,
+            told="topic 'lines' of kafka",
+            query="words",
+            lag="2.1 s",
+        ),
         node(
             id="query:words",
-            kind="query",
+            kind=NodeKind.QUERY,
             name="words",
             told="query",
             query="words",
             rows_per_second=1342.0,
             epoch=18_206,
         ),
-        node(id="channel:c", kind="channel", name="words", told="channel, 4 partitions", lag="0.4 s"),
+        node(id="channel:c", kind=NodeKind.CHANNEL, name="words", told="channel, 4 partitions", lag="0.4 s"),
         node(
             id="query:counts",
-            kind="query",
+            kind=NodeKind.QUERY,
             name="counts",
             told="query",
             query="counts",
             rows_per_second=1338.0,
             epoch=18_204,
         ),
-        node(id="sink:counts/table", kind="sink", name="table", told="table 'counts' of PostgreSQL", query="counts"),
-        node(id="sink:counts/late", kind="sink", name="late", told="files in hdfs://store/late", query="counts"),
+        node(
+            id="sink:counts/table",
+            kind=NodeKind.SINK,
+            name="table",
+            told="table 'counts' of PostgreSQL",
+            query="counts",
+        ),
+        node(id="sink:counts/late", kind=NodeKind.SINK, name="late", told="files in hdfs://store/late", query="counts"),
     )
     pairs = (
         ("source:lines", "query:words"),
@@ -174,6 +185,7 @@ def _epochs(count: int) -> Iterator[EpochRow]:
         phases = {name: round(ms * factor * (slow_sync if name == "sync" else 1.0), 1) for name, ms in _MS.items()}
         recovered = number == 41
         yield EpochRow(
+            number=20_000 - number,
             query="counts" if number % 2 else "words",
             epoch=18_206 - number,
             run=7 if number < 41 else 6,
@@ -200,6 +212,7 @@ def events() -> EventsOnAxis:
 
 def failures(text: str = "an executor was killed, and its tasks with it") -> Failures:
     first = FailureShape(
+        number=9,
         at=NOW - 265,
         code="TG-EXECUTOR-LOST",
         what=text,
@@ -211,6 +224,7 @@ def failures(text: str = "an executor was killed, and its tasks with it") -> Fai
         restart_in_seconds=2.0,
     )
     second = FailureShape(
+        number=8,
         at=NOW - 90_000,
         code="TG-SINK-UNREACHABLE",
         what="the database refused a connection",
@@ -286,7 +300,7 @@ def sources() -> SourcesShape:
     return SourcesShape(
         sources=(
             SourceShape(uid="lines", kind="kafka", told="topic 'lines'", lag=lag),
-            SourceShape(uid="words", kind="channel", told="channel, 4 partitions", lag={"counts": "0.4 s"}),
+            SourceShape(uid="words", kind=NodeKind.CHANNEL, told="channel, 4 partitions", lag={"counts": "0.4 s"}),
         )
     )
 
@@ -310,82 +324,3 @@ def log() -> LogLines:
     lines[20] = "2026-11-14 09:02:20 WARN the executor on node-2 is lost"
     lines[21] = "2026-11-14 09:02:21 ERROR TG-EXECUTOR-LOST: an executor was killed, and its tasks with it"
     return LogLines(path="hdfs://store/checkpoints/wordcount/logs/driver-7.log", lines=tuple(lines))
-
-
-CHECKPOINTS = {
-    "counts": {"restored": 1, "total": 10_003, "in_progress": 1, "completed": 10_000, "failed": 2},
-    "latest": {
-        "completed": None,
-        "savepoint": {
-            "latest_ack_timestamp": (NOW - 290) * 1000,
-            "end_to_end_duration": 2_140,
-            "savepointFormat": "NATIVE",
-            "external_path": PATH,
-        },
-        "failed": {
-            "failure_timestamp": (NOW - 265) * 1000,
-            "failure_message": "TG-EXECUTOR-LOST: an executor was killed",
-        },
-        "restored": None,
-    },
-}
-CONFIG = {
-    "mode": "exactly_once",
-    "interval": 1000,
-    "timeout": 600_000,
-    "min_pause": 0,
-    "max_concurrent": 1,
-    "externalization": {"enabled": True, "delete_on_cancellation": False},
-    "state_backend": "rocksdb",
-    "checkpoint_storage": "hdfs://store/checkpoints",
-    "unaligned_checkpoints": False,
-    "tolerable_failed_checkpoints": 0,
-    "aligned_checkpoint_timeout": 0,
-    "checkpoints_after_tasks_finish": True,
-}
-
-
-def savepoint(path: str = PATH, epoch: int = 18_150) -> dict[str, object]:
-    return {
-        "path": path,
-        "id": "4f2a91",
-        "job": "wordcount",
-        "job_id": "0f1e2d3c",
-        "at": "2026-11-14T09:02:11Z",
-        "format": "native",
-        "epochs": {"words": epoch + 2, "counts": epoch},
-        "bytes": 1_284_220_110,
-        "files": 41,
-        "generation": 2,
-        "claimed_by": None,
-    }
-
-
-DETAILS = {
-    **savepoint(),
-    "queries": [
-        {
-            "query": "counts",
-            "epoch": 18_150,
-            "state_bytes": 1_200_000_000,
-            "backend": "rocksdb",
-            "partitions": 8,
-            "sources": {"words": '{"0":1200}'},
-            "operators": {
-                "0": {"uid": "count", "name": "stateStoreSave", "state_rows": 91_000, "state_bytes": 1_200_000_000}
-            },
-        }
-    ],
-}
-JARS = {
-    "address": "",
-    "files": [
-        {
-            "id": "wordcount.py",
-            "name": "wordcount.py",
-            "uploaded": (NOW - 7_200) * 1000,
-            "entry": [{"name": "main", "description": "Counts words of a topic"}],
-        },
-        {"id": "clicks.py", "name": "clicks.py", "uploaded": 0, "entry": []},
-    ],
-}

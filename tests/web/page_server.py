@@ -12,13 +12,15 @@ from typing import Any
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests.web import canned
+from tests.web import canned, canned_saved
 from tidegate.testing.kafka.ports import free_port
+from tidegate.web.guarding import SECURITY_HEADERS
 from tidegate.web.static import page_routes
 
 TOKEN = "4f2a-the-token"
@@ -66,8 +68,8 @@ def full(job: str = "wordcount") -> dict[str, Any]:
         f"{at}/live": canned.live(job),
         f"{at}/epochs": canned.epochs(),
         f"{at}/events-on-axis": canned.events(),
-        f"{at}/checkpoints": canned.CHECKPOINTS,
-        f"{at}/checkpoints/config": canned.CONFIG,
+        f"{at}/checkpoints": canned_saved.CHECKPOINTS,
+        f"{at}/checkpoints/config": canned_saved.CONFIG,
         f"{at}/sinks": canned.sinks(),
         f"{at}/sources": canned.sources(),
         f"{at}/transactions": canned.transactions(),
@@ -76,12 +78,12 @@ def full(job: str = "wordcount") -> dict[str, Any]:
         f"{at}/log": canned.log(),
         "/savepoints": {
             "folders": ["hdfs://store/savepoints"],
-            "savepoints": [canned.savepoint(), canned.savepoint(canned.PATH[:-1] + "7", 17_900)],
+            "savepoints": [canned_saved.savepoint(), canned_saved.savepoint(canned.PATH[:-1] + "7", 17_900)],
             "problems": [],
         },
-        "/savepoints/details": canned.DETAILS,
+        "/savepoints/details": canned_saved.DETAILS,
         "/savepoints/diff": {"differences": [{"what": ["counts", "epoch"], "one": 18_150, "other": 17_900}]},
-        "/jars": canned.JARS,
+        "/jars": canned_saved.JARS,
     }
 
 
@@ -99,7 +101,9 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        config = uvicorn.Config(self._app, port=self.port, log_level="warning", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            _with_policy(self._app), port=self.port, log_level="warning", timeout_graceful_shutdown=1
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
@@ -114,6 +118,20 @@ class Served:
         self._server.should_exit = True
         self._thread.join(30)
         assert not self._thread.is_alive(), "the server has not ended in 30 s"
+
+
+def _with_policy(app: ASGIApp) -> ASGIApp:
+    """The same with the headers that the guard puts on each answer: what the page does has to fit them."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+            await send(message)
+
+        await app(scope, receive, sent)
+
+    return answer
 
 
 @contextmanager

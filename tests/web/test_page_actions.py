@@ -230,7 +230,7 @@ def test_a_server_goes_away_and_comes_back(chromium: Browser, shown: Canned) -> 
 
 def test_events_of_the_server_replace_the_asking(chromium: Browser, shown: Canned) -> None:
     resumed: list[str | None] = []
-    newest = msgspec.structs.replace(canned.epochs(1).epochs[0], epoch=18_299)
+    newest = msgspec.structs.replace(canned.epochs(1).epochs[0], epoch=18_299, at=canned.NOW + 60)
 
     def events(request: Request) -> Response:
         resumed.append(request.headers.get("last-event-id"))

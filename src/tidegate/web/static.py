@@ -12,10 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 FOLDER = "/page"
 _FILES = Path(__file__).parent / "page"
 BYTES_AT_MOST = 300_000
@@ -69,8 +65,6 @@ def _answer(request: Request, path: str) -> Response:
     headers = {
         "ETag": found.etag,
         "Cache-Control": "no-cache",  # asks each time whether it has changed: an update shows at once
-        "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-        "X-Content-Type-Options": "nosniff",
     }
     known = {each.strip() for each in request.headers.get("if-none-match", "").split(",")}
     if found.etag in known:

@@ -5,13 +5,11 @@ import { ask, token } from "./server.js";
 
 /** Open a dialog. `content(dialog)` gives its parts; `redraw()` of what is returned draws them anew. */
 export function open(title, content, closed = () => {}) {
-  const before = document.activeElement;
   const inner = h("div", {});
   const dialog = h("dialog", { "aria-label": title }, inner);
   const redraw = () => show(inner, [h("h2", {}, title), content({ close: () => dialog.close(), redraw })]);
   dialog.addEventListener("close", () => {
     dialog.remove();
-    before?.focus?.();
     closed();
   });
   document.body.append(dialog);

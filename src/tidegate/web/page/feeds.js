@@ -18,6 +18,11 @@ export class Feed {
     Object.assign(this, { value, problem: null });
   }
 
+  /** The server's events say why there is no newer value; the last one is kept. */
+  refuse(problem) {
+    this.problem = new Refused(problem.status ?? 0, problem);
+  }
+
   /** Ask now, and go on from here. */
   async now() {
     if (this.fed) return;

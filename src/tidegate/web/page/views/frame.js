@@ -30,6 +30,7 @@ export const frame = (view, name) => ({
 
 function heard(name, data, { live, epochs, failures }) {
   if (name === "live") live.feed(data);
+  if (name === "problem") live.refuse(data);
   if (name === "failure") failures?.now();
   if (name !== "epoch" || !epochs?.value) return;
   const others = epochs.value.epochs.filter((each) => each.query !== data.query || each.epoch !== data.epoch);

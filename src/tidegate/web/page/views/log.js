@@ -31,10 +31,10 @@ function controls({ state }) {
     h("label", {}, h("span", {}, "Lines "), h("select", { onchange: lines }, LINES.map((each) => h("option", { value: each, selected: each === (state.lines ?? 500) }, String(each))))));
 }
 
-const drawn = ({ lines, path }) => [
+const drawn = ({ lines, path, problem: why }) => [
   path && h("p", {}, h("code", { class: "path" }, path)),
   lines.length
     ? h("div", { class: "log", tabindex: 0, role: "group", "aria-label": "Lines of the log, the newest last" },
       h("div", {}, lines.map((line) => h("div", { class: LEVELS.find(([level]) => level.test(line))?.[1] ?? null }, line || "\u00a0"))))
-    : empty(path ? "No line fits." : "This job has written no log here."),
+    : empty(path ? "No line fits." : why || "This job has written no log here."),
 ];

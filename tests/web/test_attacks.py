@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.logged import events, told
 from tests.web.served import ACT, RIGHT, TOKEN, ServedPage, answer_of, served_page
+from tidegate.core.errors import Code, TidegateError
 from tidegate.web import application, connection, guarding
 from tidegate.web.guarding import SECURITY_HEADERS
 from tidegate.web.tokens import WRONG_AT_MOST
@@ -143,6 +144,20 @@ def test_a_handler_that_fails_tells_nothing_and_has_the_same_headers(
     assert answer.status == 500
     assert b"inside" not in answer.body
     assert answer.headers["content-security-policy"] == SECURITY_HEADERS["Content-Security-Policy"]
+
+
+def test_an_error_of_a_store_is_told_without_its_secrets(page: ServedPage, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "postgresql://user:hunter2hunter2@host/db"
+
+    def fail(self: object) -> object:
+        raise TidegateError(Code.STORAGE_UNUSABLE, expected=f"an answer of {url}", found=f"none of {url}", where=url)
+
+    monkeypatch.setattr("tidegate.web.site.Site.jobs", fail)
+    answer = page.ask(VIEW)
+    monkeypatch.undo()
+    assert answer.status == 503
+    assert answer.json["code"] == "TG-STORAGE-UNUSABLE"
+    assert b"hunter2" not in answer.body
 
 
 # --- the token -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.redaction import SECRETS
 from tidegate.web.shapes import Problem
 
 MEDIA_TYPE = "application/problem+json"
@@ -26,18 +27,18 @@ _STATUS: Mapping[Code, HTTPStatus] = {
 
 
 def problem_of(error: TidegateError) -> Problem:
-    """The problem details of an error of tidegate."""
-    code = error.catalogue_entry
+    """The problem details of an error of tidegate, without secrets."""
+    code, hide = error.catalogue_entry, SECRETS.hide
     return Problem(
         title=code.meaning,
         status=_STATUS.get(code, HTTPStatus.CONFLICT),
-        detail=f"expected {error.expected}; found {error.found}",
+        detail=hide(f"expected {error.expected}; found {error.found}"),
         code=error.code,
-        expected=error.expected,
-        found=error.found,
-        where=error.where,
+        expected=hide(error.expected),
+        found=hide(error.found),
+        where=hide(error.where),
         next_step=error.next_step,
-        errors=(str(error),),
+        errors=(hide(str(error)),),
     )
 
 

@@ -23,7 +23,7 @@ from tidegate.operate.failures import Failure, add_failure
 from tidegate.storages.opening import open_storage
 from tidegate.web.application import build
 from tidegate.web.guard import Addresses
-from tidegate.web.guarding import LOOPBACK_NAMES, Entry
+from tidegate.web.guarding import LOOPBACK_NAMES, PageEntry
 from tidegate.web.site import Site
 from tidegate.web.tokens import Token, TokenOrigin, Tokens
 
@@ -34,7 +34,7 @@ SAVED_ID = "0f1e2d3c" + "0" * 24
 TRIGGER = "c0ffee" + "0" * 26
 TOKEN = "the-token-of-these-tests-0123456789"
 RIGHT = {"Authorization": f"Bearer {TOKEN}"}
-ENTRY = Entry(Addresses("http", LOOPBACK_NAMES), Tokens(Token(TOKEN, TokenOrigin.FILE)))
+ENTRY = PageEntry(Addresses("http", LOOPBACK_NAMES), Tokens(Token(TOKEN, TokenOrigin.FILE)))
 SOON_SECONDS = 20.0
 
 

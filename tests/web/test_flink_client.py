@@ -21,7 +21,7 @@ from tidegate.operate import Folder, State
 from tidegate.testing.kafka.ports import free_port
 from tidegate.web.application import build
 from tidegate.web.guard import Addresses
-from tidegate.web.guarding import Entry
+from tidegate.web.guarding import PageEntry
 from tidegate.web.site import Site, flink_id
 from tidegate.web.tokens import Token, TokenOrigin, Tokens
 
@@ -74,9 +74,9 @@ class Served:
         )
         self._thread = threading.Thread(target=self._server.run, daemon=True)
 
-    def _entry(self) -> Entry:
-        names = frozenset({f"127.0.0.1:{self.port}"})
-        return Entry(Addresses("http", names), Tokens(Token(_TOKEN, TokenOrigin.FILE)))
+    def _entry(self) -> PageEntry:
+        names = frozenset({"127.0.0.1"})
+        return PageEntry(Addresses("http", names), Tokens(Token(_TOKEN, TokenOrigin.FILE)))
 
     def __enter__(self) -> Served:
         self._thread.start()

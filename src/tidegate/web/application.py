@@ -18,9 +18,8 @@ from starlette.types import ASGIApp
 
 from tidegate.core.errors import TidegateError
 from tidegate.web.acts import log_act
-from tidegate.web.guarding import NOBODY_ACTS, Guarding, PageEntry, Visitor
 from tidegate.web.flink.plain_errors import PlainErrors
-from tidegate.web.guarding import NOBODY_ACTS, Asking, Entry, Guarding
+from tidegate.web.guarding import NOBODY_ACTS, Guarding, PageEntry, Visitor
 from tidegate.web.problems import RequestProblem, as_response, problem, problem_of
 from tidegate.web.routes import ROUTES
 from tidegate.web.routing import Access, Asked, Method, Route

@@ -34,7 +34,7 @@ SAVED_ID = "0f1e2d3c" + "0" * 24
 TRIGGER = "c0ffee" + "0" * 26
 TOKEN = "the-token-of-these-tests-0123456789"
 RIGHT = {"Authorization": f"Bearer {TOKEN}"}
-ENTRY = PageEntry(Addresses("http", LOOPBACK_NAMES), Tokens(Token(TOKEN, TokenOrigin.FILE)))
+ENTRY = PageEntry(Addresses("http", LOOPBACK_NAMES | {"testserver"}), Tokens(Token(TOKEN, TokenOrigin.FILE)))
 SOON_SECONDS = 20.0
 
 
@@ -42,7 +42,7 @@ SOON_SECONDS = 20.0
 def page(storage: Path, programs: tuple[Path, ...] = ()) -> Iterator[TestClient]:
     """A page of this storage, in a process that remembers nothing of other pages, for a caller with the token."""
     site = Site.of(Folder.of(storage), tuple(map(str, programs)))
-    yield TestClient(build(site, entry=ENTRY), base_url="http://localhost", headers=RIGHT)
+    yield TestClient(build(site, entry=ENTRY), headers=RIGHT)
 
 
 def job_with_history(storage: Path, name: str = "job") -> Path:

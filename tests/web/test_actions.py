@@ -73,8 +73,8 @@ def test_a_new_page_finds_the_request_of_one_that_has_died(tmp_path: Path) -> No
 
 
 def test_a_new_page_learns_that_the_driver_died_as_well(tmp_path: Path) -> None:
-    with running_job(tmp_path), page(tmp_path) as dead:
-        dead.post(f"/jobs/{ID}/actions", json={"kind": "checkpoint", "id": "left"})
+    with running_job(tmp_path):
+        operate.open(tmp_path, "job").checkpoint(id="left")  # the page sent it so, and no thread of it lives on
     with page(tmp_path) as client:
         until(client, f"/jobs/{ID}/actions/left", "state", "unknown")
 

@@ -75,7 +75,7 @@ class Served:
         self._thread = threading.Thread(target=self._server.run, daemon=True)
 
     def _entry(self) -> PageEntry:
-        names = frozenset({f"127.0.0.1:{self.port}"})
+        names = frozenset({"127.0.0.1"})
         return PageEntry(Addresses("http", names), Tokens(Token(_TOKEN, TokenOrigin.FILE)))
 
     def __enter__(self) -> Served:

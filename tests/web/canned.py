@@ -300,7 +300,7 @@ def sources() -> SourcesShape:
     return SourcesShape(
         sources=(
             SourceShape(uid="lines", kind="kafka", told="topic 'lines'", lag=lag),
-            SourceShape(uid="words", kind=NodeKind.CHANNEL, told="channel, 4 partitions", lag={"counts": "0.4 s"}),
+            SourceShape(uid="words", kind="channel", told="channel, 4 partitions", lag={"counts": "0.4 s"}),
         )
     )
 

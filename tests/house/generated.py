@@ -1,7 +1,7 @@
 """Parts of the documents that the code writes: `python -m tests.house.generated --write | --check`.
 
-In a document a part stands between a line `<!-- generated: NAME -->` and a line `<!-- /generated -->`. A picture of
-`PICTURES` is written as a whole.
+In a document a part stands between a line `<!-- generated: NAME -->` and a line `<!-- /generated -->`. A file of
+`FILES` is written as a whole.
 """
 
 from __future__ import annotations
@@ -150,6 +150,32 @@ def benchmarks_chart() -> str:
     return svg()
 
 
+def who_may() -> str:
+    from tidegate.web.guard import GUARD
+
+    return GUARD.markdown("asks for")
+
+
+def openapi() -> str:
+    from tidegate.web.openapi import as_json
+    from tidegate.web.routes import ROUTES
+
+    return as_json(ROUTES).decode()
+
+
+def rest_routes(flink: bool) -> str:
+    from tidegate.web.openapi import routes_table
+    from tidegate.web.routes import ROUTES
+
+    return routes_table([route for route in ROUTES if route.flink is flink])
+
+
+def rest_states() -> str:
+    from tidegate.web.flink.states import states_table
+
+    return states_table()
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks": partial(benchmarks, "core"),
     "benchmarks-kafka": partial(benchmarks, "kafka"),
@@ -181,15 +207,22 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "settings-effects": effects.table,
     "job-ends": job_ends,
     "job-states": job_states,
+    "rest-routes-flink": partial(rest_routes, True),
+    "rest-routes-own": partial(rest_routes, False),
+    "rest-states": rest_states,
     "run-states": run_states,
     "states": states,
     "values": values,
+    "who-may": who_may,
     "recovery-log": decisions.log_table,
     "recovery-sinks": decisions.sink_table,
     "answers": decisions.answer_table,
 }
 
-PICTURES: dict[str, Callable[[], str]] = {"docs/pictures/benchmarks.svg": benchmarks_chart}
+FILES: dict[str, Callable[[], str]] = {
+    "docs/pictures/benchmarks.svg": benchmarks_chart,
+    "docs/reference/openapi.json": openapi,
+}
 
 OPENING = re.compile(r"^<!-- generated: (\S+) -->$", re.MULTILINE)
 PART = re.compile(r"^<!-- generated: (\S+) -->\n(?:(?!<!-- generated: ).*\n)*?<!-- /generated -->$", re.MULTILINE)
@@ -211,7 +244,7 @@ def opened_and_closed(name: str) -> str:
 def renew(*, write: bool) -> list[str]:
     """The documents and pictures that are out of date, written anew if wanted."""
     wanted = {path: renewed(path.read_text(encoding="utf-8")) for path in project_files(".md")}
-    wanted |= {ROOT / name: draw() for name, draw in PICTURES.items()}
+    wanted |= {ROOT / name: draw() for name, draw in FILES.items()}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if write:
         for path in stale:

@@ -65,7 +65,7 @@ def test_a_command_that_only_looks_loads_nothing_that_makes_one_wait(tmp_path: P
     assert sorted(CASES[line] & loaded) == []
 
 
-@pytest.mark.parametrize("line", ["--help", "txn ls --help", "check --help", "run --help", "demo --help"])
+@pytest.mark.parametrize("line", ["--help", "txn ls --help", "check --help", "run --help", "demo --help", "ui --help"])
 def test_no_help_waits_for_what_commands_work_with(tmp_path: Path, line: str):
     heavy = {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pydantic", "pyspark", "tidegate.spark"}
     assert sorted(heavy & loaded_by(tmp_path, line)) == []

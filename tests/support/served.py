@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 _SECONDS = 30.0
 _LOOK_SECONDS = 0.01
 
 
 @contextmanager
-def served(application: Starlette) -> Iterator[int]:
+def served(application: ASGIApp) -> Iterator[int]:
     """Serve the application inside the block; its port."""
     server = uvicorn.Server(
         uvicorn.Config(application, log_level="warning", lifespan="off", timeout_graceful_shutdown=5)

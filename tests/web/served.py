@@ -18,7 +18,7 @@ from tidegate.operate.beat import JobState
 from tidegate.settings.config import Settings
 from tidegate.web.routes import ROUTES
 from tidegate.web.routing import Access, Asked, Method, Route
-from tidegate.web.serving import Page
+from tidegate.web.serving import WebPage
 from tidegate.web.shapes import Asks
 from tidegate.web.tokens import Token, TokenOrigin
 
@@ -84,7 +84,7 @@ class Answered:
 class ServedPage:
     """A page that serves."""
 
-    page: Page
+    page: WebPage
     port: int
     acts: Acts
 
@@ -143,8 +143,8 @@ def served_page(
     """The page of a folder, with one job in it."""
     if not (folder / "job").exists():
         say(make_job(folder), JobState.FINISHED)
-    acts = Acts()
-    with Page(Settings(**{"ui_port": 0, **settings}), token) as page:
+    acts, given = Acts(), dict[str, Any](ui_port=0) | settings
+    with WebPage(Settings(**given), token) as page:
         page.start(Folder.of(folder), acts.routes)
         yield ServedPage(page, int(page.address.rpartition(":")[2]), acts)
     assert page.wait(10.0)

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tidegate.web.guard import GUARD, Addresses, Caller, CameFrom, Sought, TokenGiven, Verdict, caller_of, came
+from tidegate.web.guard import GUARD, Addresses, Admission, Caller, CameFrom, Sought, TokenGiven, caller_of, came
 
 HERE = Addresses("http", frozenset({"127.0.0.1", "localhost", "[::1]"}))
 BEHIND = Addresses("http", HERE.names, proxy="https://jobs.example.com")
@@ -16,22 +16,22 @@ ACTS = {Sought.ACT_HERE, Sought.ACT_ANYWHERE}
 PAGES = {Sought.PAGE_HERE, Sought.PAGE_ANYWHERE}
 
 
-def expected(sought: Sought, caller: Caller) -> Verdict:
+def expected(sought: Sought, caller: Caller) -> Admission:
     """The rules in sentences."""
     match caller:
         case Caller.BY_A_FOREIGN_NAME:  # whatever it asks for
-            return Verdict.MISDIRECTED
+            return Admission.MISDIRECTED
         case Caller.FROM_A_FOREIGN_SITE:
-            return Verdict.FOREIGN
+            return Admission.FOREIGN
         case Caller.BY_A_LINK:  # a link may lead to the page, and to nothing else
-            return Verdict.ALLOWED if sought in PAGES else Verdict.FOREIGN
+            return Admission.ALLOWED if sought in PAGES else Admission.FOREIGN
         case Caller.WITH_A_WRONG_TOKEN:  # who gives a token wants it to count
-            return Verdict.TOKEN_WRONG
+            return Admission.TOKEN_WRONG
         case Caller.WITHOUT_A_TOKEN:
             needs_none = sought in PAGES or sought is Sought.VIEW_HERE
-            return Verdict.ALLOWED if needs_none else Verdict.TOKEN_NEEDED
+            return Admission.ALLOWED if needs_none else Admission.TOKEN_NEEDED
         case Caller.WITH_THE_TOKEN:
-            return Verdict.ALLOWED
+            return Admission.ALLOWED
 
 
 @pytest.mark.parametrize(("sought", "caller"), list(product(Sought, Caller)))
@@ -45,7 +45,7 @@ def test_who_may_act_may_look_and_who_may_look_may_load_the_page(caller: Caller)
         (Sought.PAGE_HERE, Sought.VIEW_HERE, Sought.ACT_HERE),
         (Sought.PAGE_ANYWHERE, Sought.VIEW_ANYWHERE, Sought.ACT_ANYWHERE),
     ):
-        allowed = [GUARD.cell(sought, caller) is Verdict.ALLOWED for sought in (act, view, page)]
+        allowed = [GUARD.cell(sought, caller) is Admission.ALLOWED for sought in (act, view, page)]
         assert allowed == sorted(allowed)
 
 

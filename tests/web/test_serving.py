@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.operate import Folder
 from tidegate.settings.config import Settings
 from tidegate.settings.reading import read_settings
-from tidegate.web.serving import Page, open_page
+from tidegate.web.serving import WebPage, open_page
 from tidegate.web.tokens import TOKEN_VARIABLE
 
 VIEW = "/jobs/cards"
@@ -24,12 +25,12 @@ VIEW = "/jobs/cards"
 
 def refused(settings: Settings) -> TidegateError:
     with pytest.raises(TidegateError) as caught:
-        Page(settings, KNOWN)
+        WebPage(settings, KNOWN)
     return caught.value
 
 
 def test_port_zero_takes_a_free_one_and_the_address_shows_it() -> None:
-    with Page(Settings(ui_port=0), KNOWN) as one, Page(Settings(ui_port=0), KNOWN) as other:
+    with WebPage(Settings(ui_port=0), KNOWN) as one, WebPage(Settings(ui_port=0), KNOWN) as other:
         assert one.url == f"http://{one.address}/"
         assert one.address.startswith("127.0.0.1:")
         assert one.address != other.address
@@ -52,7 +53,7 @@ def test_an_address_of_another_machine_is_refused() -> None:
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_it_listens_on_the_loopback_address_of_ipv6(tmp_path: Path) -> None:
-    with Page(Settings(ui_host="::1", ui_port=0), KNOWN) as page:
+    with WebPage(Settings(ui_host="::1", ui_port=0), KNOWN) as page:
         page.start(Folder.of(tmp_path))
         assert page.url.startswith("http://[::1]:")
         port = int(page.address.rpartition(":")[2])
@@ -73,7 +74,7 @@ def test_no_other_machine_reaches_it_without_tls_or_a_proxy(host: str) -> None:
 
 def test_no_other_machine_reaches_it_without_a_token_that_somebody_knows() -> None:
     with pytest.raises(TidegateError) as caught:
-        Page(Settings(ui_port=0, ui_proxy="https://jobs.example.com"), None)
+        WebPage(Settings(ui_port=0, ui_proxy="https://jobs.example.com"), None)
     assert caught.value.catalogue_entry is Code.SETTINGS_CLASH
 
 
@@ -118,9 +119,9 @@ def test_with_a_certificate_it_has_tls_and_other_machines_may_look_with_the_toke
     tmp_path: Path, certificate: tuple[Path, Path]
 ) -> None:
     cert, key = certificate
-    settings = {"ui_host": "0.0.0.0", "ui_tls_cert": str(cert), "ui_tls_key": str(key)}
+    settings: dict[str, Any] = {"ui_host": "0.0.0.0", "ui_tls_cert": str(cert), "ui_tls_key": str(key)}
     trusting = ssl.create_default_context(cafile=str(cert))
-    with served_page(tmp_path, **settings) as served:
+    with served_page(tmp_path, KNOWN, **settings) as served:
         assert served.page.url.startswith("https://")
         for headers, status in (("", 401), (f"Authorization: Bearer {TOKEN}\r\n", 200)):
             with (
@@ -232,14 +233,14 @@ def test_a_close_waits_for_nothing_and_the_server_ends_soon(tmp_path: Path) -> N
 
 
 def test_a_page_that_never_served_leaves_its_address_at_the_end() -> None:
-    with Page(Settings(ui_port=0), KNOWN) as page:
+    with WebPage(Settings(ui_port=0), KNOWN) as page:
         port = int(page.address.rpartition(":")[2])
     with socket.create_server(("127.0.0.1", port)):
         pass
 
 
 def test_what_asks_before_the_folder_is_known_is_answered_then(tmp_path: Path) -> None:
-    with Page(Settings(ui_port=0), KNOWN) as page:
+    with WebPage(Settings(ui_port=0), KNOWN) as page:
         port = int(page.address.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), 20.0) as early:
             early.sendall(b"GET /access HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

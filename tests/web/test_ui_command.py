@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -27,7 +28,7 @@ from tidegate.settings.given import PAGE_VARIABLE
 from tidegate.settings.kinds import WarmUp
 from tidegate.spark.page_of_job import PageOfJob
 from tidegate.supervise.news import News
-from tidegate.web.serving import Page
+from tidegate.web.serving import WebPage
 
 LIVE: Any = None
 """A job that nobody looks at."""
@@ -69,6 +70,13 @@ def test_it_prints_address_and_token_once_and_a_signal_ends_it_well(tmp_path: Pa
         rest, errors = process.communicate(timeout=20)
     assert process.returncode == 0
     assert (rest, errors) == ("", "")
+
+
+def test_for_programs_it_prints_one_value(tmp_path: Path) -> None:
+    with command("--dir", str(tmp_path), "--json") as (_, line):
+        shown = json.loads(line)
+    assert sorted(shown) == ["token", "url"]
+    assert len(shown["token"]) >= 40
 
 
 def test_a_token_of_the_environment_is_not_shown(tmp_path: Path) -> None:
@@ -121,7 +129,7 @@ def test_a_job_opens_its_page_and_ends_it_without_waiting(tmp_path: Path, capsys
     companion = PageOfJob(Settings(ui_port=0, checkpointing_dir=str(tmp_path)))
     companion.opening(LIVE)
     shown = capsys.readouterr().err
-    page: Page = vars(companion)["_page"]
+    page: WebPage = vars(companion)["_page"]
     assert shown == page.announced + "\n"
     assert page.token is None  # nobody reads this standard error, and a log shows no token
     assert ServedPage(page, port_in(shown), Acts()).ask("/jobs/cards").status == 200

@@ -16,11 +16,11 @@ from tidegate.settings.kinds import WarmUp
 from tidegate.supervise.news import News, PassedOn
 
 if TYPE_CHECKING:
-    from tidegate.web.serving import Page
+    from tidegate.web.serving import WebPage
 
 
 @contextmanager
-def opened_page(settings: Settings, environment: Mapping[str, str]) -> Generator[Page | None]:
+def opened_page(settings: Settings, environment: Mapping[str, str]) -> Generator[WebPage | None]:
     """The page at the address of the settings, until the job has ended. None, with a note of the reason, if it cannot
     be opened: the job runs without it."""
     try:
@@ -38,7 +38,7 @@ def opened_page(settings: Settings, environment: Mapping[str, str]) -> Generator
 class PageNews(PassedOn):
     """Passes the news on, and serves the page from the moment when the folder of the jobs is known."""
 
-    def __init__(self, told: News, page: Page) -> None:
+    def __init__(self, told: News, page: WebPage) -> None:
         super().__init__(told)
         self._page = page
         self._is_served = False

@@ -63,7 +63,7 @@ from tidegate.supervise.signals import Signals
 from tidegate.supervise.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from tidegate.web.serving import Page
+    from tidegate.web.serving import WebPage
 
 
 class RunCommand(TyperCommand):
@@ -238,7 +238,7 @@ def _refuse_a_jar(ctx: Any, args: Sequence[str]) -> None:
 
 
 @contextmanager
-def _page(settings: Settings, environment: dict[str, str], *, wanted: bool) -> Generator[Page | None]:
+def _page(settings: Settings, environment: dict[str, str], *, wanted: bool) -> Generator[WebPage | None]:
     """The page beside the job; None if none is wanted, or possible. The program is told to open none of its own."""
     if not wanted:
         yield None
@@ -249,7 +249,7 @@ def _page(settings: Settings, environment: dict[str, str], *, wanted: bool) -> G
         yield page
 
 
-def _told_by(news: News, page: Page | None) -> News:
+def _told_by(news: News, page: WebPage | None) -> News:
     return news if page is None else PageNews(news, page)
 
 
@@ -280,7 +280,7 @@ def _supervise_here(
     choice: LogChoice,
     signals: Signals,
     shown: Printed,
-    page: Page | None,
+    page: WebPage | None,
 ) -> JobEnd:
     """Keep the program running until the job ends, with the live view if this terminal supports it."""
     with open_view() as view:
@@ -295,7 +295,7 @@ def _run_detached(
     choice: LogChoice,
     log_file: Path | None,
     shown: Printed,
-    page: Page | None,
+    page: WebPage | None,
 ) -> None:
     """Start the supervisor in the background; return when its job runs, has failed for the first time, or has ended."""
     jobs = operate.Folder.of(settings.checkpointing_dir)

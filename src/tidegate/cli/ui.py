@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tidegate import operate
-from tidegate.cli.common import Dir, Overrides, jobs_folder, usable_settings
+from tidegate.cli.common import Dir, Json, Overrides, jobs_folder, print_json, usable_settings
 from tidegate.cli.exits import Exit
 from tidegate.cli.log_options import LogFormatOption, LogLevelOption
 from tidegate.logs.lines import LogFormat
@@ -49,6 +49,7 @@ def ui(
     define: Overrides = None,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.WARNING,
+    as_json: Json = False,
 ) -> None:
     """Serve a page and a REST interface for all jobs of a folder, until Ctrl-C or SIGTERM.
 
@@ -89,7 +90,10 @@ def ui(
 
     with open_page(settings) as page, Signals() as signals:
         page.start(folder)
-        typer.echo(page.announced)
+        if as_json:
+            print_json({"url": page.url, "token": page.new_token})
+        else:
+            typer.echo(page.announced)
         if open:
             typer.launch(page.url)
         while not any(each in _END for each in signals.arrived()):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidegate.core.records import SavepointFormat
     from tidegate.machine.folder_here import folder_here
-    from tidegate.operate.app_check import check_restore
+    from tidegate.operate.app_check import RestoreCheck, check_restore
     from tidegate.operate.asking import Stage
     from tidegate.operate.beat import Beat, QueryBeat, ShownSetting, read_beat
     from tidegate.operate.beat_reader import BeatReader
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         open_to_forget,
     )
     from tidegate.operate.control import Answer, Kind, Outcome
+    from tidegate.operate.copy_progress import CopyProgress
     from tidegate.operate.done_checkpoint import DoneCheckpoint, TimedPhase
     from tidegate.operate.epoch_totals import BOUNDS_MS, QueryTotals, Spread
     from tidegate.operate.failures import Failure
@@ -67,13 +68,14 @@ if TYPE_CHECKING:
     from tidegate.operate.tickets import Ticket, TicketState, TicketView
     from tidegate.operate.transactions import Transactions, Waiting
     from tidegate.operate.verdicts import Act, Named, Seen, Verdict
+    from tidegate.savepoints.restoring import Restore
     from tidegate.storages.schemes import Folder
 
 _HOMES = {
     "tidegate.core.records": ("SavepointFormat",),
     "tidegate.machine.folder_here": ("folder_here",),
     "tidegate.storages.schemes": ("Folder",),
-    "tidegate.operate.app_check": ("check_restore",),
+    "tidegate.operate.app_check": ("RestoreCheck", "check_restore"),
     "tidegate.operate.asking": ("Stage",),
     "tidegate.operate.beat": (
         "Beat",
@@ -98,6 +100,7 @@ _HOMES = {
         "Kind",
         "Outcome",
     ),
+    "tidegate.operate.copy_progress": ("CopyProgress",),
     "tidegate.operate.done_checkpoint": (
         "DoneCheckpoint",
         "TimedPhase",
@@ -174,6 +177,7 @@ _HOMES = {
         "Seen",
         "Verdict",
     ),
+    "tidegate.savepoints.restoring": ("Restore",),
 }
 """The module of each public name. A name is imported at its first use, so that inspecting a job does not load the code
 for actions."""
@@ -181,15 +185,16 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BESIDE_TOPICS", "BOUNDS_MS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "BarriersView", "Beat", "BeatReader",
-    "Clearance", "DescribedSink", "DescribedSource", "Difference", "DoneCheckpoint", "Ended", "Ending", "Failure",
-    "Folder", "FolderIs", "ForgettableJob", "Graph", "GraphEdge", "GraphNode", "JobClient", "JobHistory", "JobInfo",
-    "JobLog", "JobTotals", "JobView", "Kind", "Named", "NodeKind", "Outcome", "QueryBeat", "QueryTotals",
-    "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails", "SavepointFormat", "SavepointView",
-    "Savepoints", "Seen", "ShownSetting", "Spread", "Stage", "State", "Ticket", "TicketState", "TicketView",
-    "TimedPhase", "Transactions", "Verdict", "Verified", "Waiting", "check_restore", "compare_savepoints",
-    "dispose_savepoint", "existing_folder", "export_savepoint", "folder_here", "graph_of", "import_savepoint",
-    "inspect_savepoint", "jobs", "jobs_on_yarn", "list_savepoints", "list_transactions", "names", "open",
-    "open_anywhere", "open_archive", "open_to_forget", "read_beat", "stream_savepoint", "verify_savepoint",
+    "Clearance", "CopyProgress", "DescribedSink", "DescribedSource", "Difference", "DoneCheckpoint", "Ended",
+    "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "Graph", "GraphEdge", "GraphNode", "JobClient",
+    "JobHistory", "JobInfo", "JobLog", "JobTotals", "JobView", "Kind", "Named", "NodeKind", "Outcome", "QueryBeat",
+    "QueryTotals", "QueryView", "Restore", "RestoreCheck", "SavedOperatorView", "SavedQueryView",
+    "SavepointDetails", "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Spread", "Stage",
+    "State", "Ticket", "TicketState", "TicketView", "TimedPhase", "Transactions", "Verdict", "Verified", "Waiting",
+    "check_restore", "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint",
+    "folder_here", "graph_of", "import_savepoint", "inspect_savepoint", "jobs", "jobs_on_yarn", "list_savepoints",
+    "list_transactions", "names", "open", "open_anywhere", "open_archive", "open_to_forget", "read_beat",
+    "stream_savepoint", "verify_savepoint",
 ]  # fmt: skip
 
 

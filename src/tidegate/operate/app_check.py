@@ -46,7 +46,7 @@ def check_app(
 
     `environment`: additional environment variables of the program.
     """
-    done = _checked(app, arguments, overrides, environment)
+    done = _checked(app, arguments, overrides, environment, os.environ)
     if isinstance(done, Finding):
         return [done]
     lines = done.stderr.splitlines()
@@ -66,14 +66,20 @@ class RestoreCheck:
 
 
 def check_restore(
-    app: Path, arguments: Sequence[str], overrides: Sequence[str], restore: Restore, environment: Mapping[str, str]
+    app: Path,
+    arguments: Sequence[str],
+    overrides: Sequence[str],
+    restore: Restore,
+    environment: Mapping[str, str],
+    *,
+    inherited: Mapping[str, str] = os.environ,
 ) -> RestoreCheck:
     """Run the program up to the start of its job, with a restore from a savepoint. Nothing is written.
 
-    `environment`: additional environment variables of the program.
+    `environment`: additional environment variables of the program. `inherited`: those that it has anyway.
     """
     restoring = {RESTORE_VARIABLE: msgspec.json.encode(restore).decode()}
-    done = _checked(app, arguments, overrides, {**environment, **restoring})
+    done = _checked(app, arguments, overrides, {**environment, **restoring}, inherited)
     if isinstance(done, Finding):
         return RestoreCheck(_IMPOSSIBLE, (done,))
     lines = done.stderr.splitlines()
@@ -87,9 +93,13 @@ _IMPOSSIBLE = Said(verdict=RestoreVerdict.IMPOSSIBLE.value)
 
 
 def _checked(
-    app: Path, arguments: Sequence[str], overrides: Sequence[str], more: Mapping[str, str]
+    app: Path,
+    arguments: Sequence[str],
+    overrides: Sequence[str],
+    more: Mapping[str, str],
+    inherited: Mapping[str, str],
 ) -> subprocess.CompletedProcess[str] | Finding:
-    environment = {**os.environ, CHECK_ONLY: "1", CHECK_WORD: _WORD, **more}
+    environment = {**inherited, CHECK_ONLY: "1", CHECK_WORD: _WORD, **more}
     if overrides:
         environment[OVERRIDES] = json.dumps(list(overrides))
     command = [sys.executable, "-m", "tidegate.spark.checked_program", str(app), *arguments]

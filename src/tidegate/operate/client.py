@@ -33,12 +33,13 @@ from tidegate.operate.status import JobView, find_job_folder, find_jobs, view_jo
 from tidegate.storages.schemes import Folder, Where
 
 if TYPE_CHECKING:
+    from tidegate.operate.copy_progress import CopyProgress
     from tidegate.operate.forgetting import Clearance
     from tidegate.operate.graph import Graph
     from tidegate.operate.job_log import JobLog
     from tidegate.operate.settle import Ended
     from tidegate.operate.sinks import DescribedSink
-    from tidegate.operate.tickets import Ticket
+    from tidegate.operate.tickets import Ticket, TicketView
     from tidegate.operate.transactions import Transactions
     from tidegate.operate.verdicts import Act
 
@@ -269,6 +270,18 @@ class JobClient:
         from tidegate.operate.tickets import ticket_of
 
         return ticket_of(self._folder, id, self.view().beat)
+
+    def look(self, id: str) -> TicketView | None:
+        """An earlier request of any process, as it is now; None if the job has no request with this id. Only reads."""
+        from tidegate.operate.tickets import look_at
+
+        return look_at(self._folder, id)
+
+    def progress(self, id: str) -> CopyProgress | None:
+        """How far the running job has copied the savepoint of this request; None if it copies none."""
+        from tidegate.operate.copy_progress import read_progress
+
+        return read_progress(self._folder, id)
 
     def takes_savepoint(self, kind: Kind) -> bool:
         """True if this request takes a savepoint. A plain stop does if the job's `savepoints.dir` is set."""

@@ -127,7 +127,7 @@ class Ticket:
 
     def _view(self, step: RequestStep | Answer) -> TicketView:
         if isinstance(step, Answer):
-            return TicketView(id=self.id, kind=self.kind, state=_STATES[step.outcome], answer=step)
+            return _answered(self.kind, step)
         return TicketView(
             id=self.id, kind=self.kind, state=TicketState.PENDING, stage=step.stage, waits_for=step.waits_for
         )
@@ -148,3 +148,26 @@ def ticket_of(job_folder: Folder, request_id: str, beat: Beat | None) -> Ticket 
         return None
     asked = RequestOrder(kind=known.kind, id=known.id, into=known.into, format=known.format)
     return Ticket(job_folder, asked, patience_seconds(asked.kind, beat))
+
+
+def look_at(job_folder: Folder, request_id: str) -> TicketView | None:
+    """A request of any process as the job's folder shows it; None if the job has no request with this id.
+
+    Only reads: unlike `Ticket.poll`, it never asks again for a savepoint that was removed since. Raises the errors of
+    `ticket_of`.
+    """
+    desk = Desk(job_folder)
+    answer = desk.answer_to(request_id)
+    if answer is not None:
+        return None if answer.kind is None else _answered(answer.kind, answer)
+    standing = desk.standing(request_id)
+    if standing is None:
+        return None
+    waits_for = f"the job to answer `{standing.kind.value}`"
+    return TicketView(
+        id=request_id, kind=standing.kind, state=TicketState.PENDING, stage=Stage.ASKED, waits_for=waits_for
+    )
+
+
+def _answered(kind: Kind, answer: Answer) -> TicketView:
+    return TicketView(id=answer.id, kind=kind, state=_STATES[answer.outcome], answer=answer)

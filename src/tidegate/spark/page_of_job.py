@@ -14,7 +14,7 @@ from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.spark.live_job import LiveJob
-    from tidegate.web.serving import Page
+    from tidegate.web.serving import WebPage
 
 _LOG = logging.getLogger("tidegate")
 
@@ -24,7 +24,7 @@ class PageOfJob(Companion):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._page: Page | None = None
+        self._page: WebPage | None = None
 
     def opening(self, handle: LiveJob) -> None:
         if PAGE_VARIABLE in os.environ:

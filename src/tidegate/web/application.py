@@ -18,7 +18,8 @@ from starlette.types import ASGIApp
 
 from tidegate.core.errors import TidegateError
 from tidegate.web.acts import log_act
-from tidegate.web.guarding import NOBODY_ACTS, Asking, Entry, Guarding
+from tidegate.web.flink.plain_errors import PlainErrors
+from tidegate.web.guarding import NOBODY_ACTS, Guarding, PageEntry, Visitor
 from tidegate.web.problems import RequestProblem, as_response, problem, problem_of
 from tidegate.web.routes import ROUTES
 from tidegate.web.routing import Access, Asked, Method, Route
@@ -35,7 +36,7 @@ BODY_SECONDS_AT_MOST = 20.0
 AsksT = TypeVar("AsksT", bound=Asks)
 
 
-def build(site: Site, routes: Sequence[Route] = ROUTES, entry: Entry = NOBODY_ACTS) -> ASGIApp:
+def build(site: Site, routes: Sequence[Route] = ROUTES, entry: PageEntry = NOBODY_ACTS) -> ASGIApp:
     """The application that serves one storage. `entry`: where it is reached, and by whom."""
     paths: dict[str, dict[Method, Route]] = {}
     for route in routes:
@@ -50,23 +51,23 @@ def build(site: Site, routes: Sequence[Route] = ROUTES, entry: Entry = NOBODY_AC
         exception_handlers={HTTPException: _refused, RequestProblem: _problem, Exception: _broken},
     )
     application.router.redirect_slashes = False  # a redirect would name the host that the request gives
-    return Guarding(application, entry)
+    return PlainErrors(Guarding(application, entry))
 
 
 def _endpoint(site: Site, by_method: Mapping[Method, Route]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         method = Method.GET if request.method == "HEAD" else Method(request.method)
-        route, asking = by_method[method], Asking.of(request.scope)
-        asking.demand(route.access)
+        route, visitor = by_method[method], Visitor.of(request.scope)
+        visitor.demand(route.access)
         asked = Asked(
             site=site,
             path=request.path_params,
             query=_query(route.query, request),
             body=None if route.body is None else _body(route.body, await _read(request)),
             headers=request.headers,
-            caller=asking.who,
-            acting=asking.entry.acting,
-            may_act=asking.may(Access.ACT),
+            caller=visitor.who,
+            acting=visitor.entry.acting,
+            may_act=visitor.may(Access.ACT),
         )
         answer: object = None
         try:

@@ -12,7 +12,7 @@ HEAD_SECONDS_AT_MOST = 10.0
 """From the first moment of a connection, or from the first byte of its next request, to the end of the head."""
 
 
-class Connection(H11Protocol):
+class BoundedConnection(H11Protocol):
     """uvicorn's own, with a limit of the time before a request has its whole head. uvicorn limits only the pause
     between two requests, so a few hundred clients that send a byte now and then would keep everybody out."""
 

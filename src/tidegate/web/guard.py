@@ -38,7 +38,7 @@ class Caller(Enum):
     WITH_THE_TOKEN = "the token"
 
 
-class Verdict(Enum):
+class Admission(Enum):
     """What becomes of a request."""
 
     ALLOWED = "yes"
@@ -48,8 +48,8 @@ class Verdict(Enum):
     TOKEN_WRONG = "401, slowly"
 
 
-_YES, _HOST, _SITE = Verdict.ALLOWED, Verdict.MISDIRECTED, Verdict.FOREIGN
-_ASK, _WRONG = Verdict.TOKEN_NEEDED, Verdict.TOKEN_WRONG
+_YES, _HOST, _SITE = Admission.ALLOWED, Admission.MISDIRECTED, Admission.FOREIGN
+_ASK, _WRONG = Admission.TOKEN_NEEDED, Admission.TOKEN_WRONG
 
 GUARD = Matrix(
     Sought,

@@ -12,7 +12,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.web.acts import log_wrong_token
-from tidegate.web.guard import GUARD, Addresses, Caller, Sought, Verdict, caller_of
+from tidegate.web.guard import GUARD, Addresses, Admission, Caller, Sought, caller_of
 from tidegate.web.problems import RequestProblem, as_response
 from tidegate.web.routing import Access, Acting
 from tidegate.web.tokens import TOKEN_VARIABLE, Tokens, TooManyWrong
@@ -30,7 +30,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 HEAD_BYTES_AT_MOST = 16 * 1024
 WRONG_TOKEN_SECONDS = 1.0
 """How long the answer to a wrong token takes."""
-_ASKING = "tidegate.asking"
+_VISITOR = "tidegate.visitor"
 _WHO_CHARACTERS = 100
 _BEARER = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
 _WRONG_BEARER = {"WWW-Authenticate": 'Bearer realm="tidegate", error="invalid_token"'}
@@ -47,7 +47,7 @@ _SOUGHT: Mapping[tuple[bool, Access], Sought] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PageEntry:
     """Where a server is reached, and by whom. `from_elsewhere`: other machines reach it, by its address or a proxy."""
 
     addresses: Addresses
@@ -60,34 +60,34 @@ class Entry:
 
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-NOBODY_ACTS = Entry(Addresses("http", LOOPBACK_NAMES), Tokens(None))
+NOBODY_ACTS = PageEntry(Addresses("http", LOOPBACK_NAMES), Tokens(None))
 """Programs and browsers of this machine may look."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Visitor:
     """Who asks. `who`: the address for the log."""
 
-    entry: Entry
+    entry: PageEntry
     caller: Caller
     who: str
 
     @classmethod
-    def of(cls, scope: Scope) -> Asking:
+    def of(cls, scope: Scope) -> Visitor:
         """Who asks with this request, which came through `Guarding`."""
-        return scope[_ASKING]
+        return scope[_VISITOR]
 
     def may(self, access: Access) -> bool:
-        return self._verdict(access) is Verdict.ALLOWED
+        return self._admission(access) is Admission.ALLOWED
 
     def demand(self, access: Access) -> None:
         """Raises `RequestProblem` if the caller may not do this."""
-        verdict = self._verdict(access)
-        if verdict is not Verdict.ALLOWED:
-            status, detail, headers = _REFUSALS[verdict]
-            raise RequestProblem(status, detail, _next_step(verdict, self.entry.acting), headers)
+        admission = self._admission(access)
+        if admission is not Admission.ALLOWED:
+            status, detail, headers = _REFUSALS[admission]
+            raise RequestProblem(status, detail, _next_step(admission, self.entry.acting), headers)
 
-    def _verdict(self, access: Access) -> Verdict:
+    def _admission(self, access: Access) -> Admission:
         return GUARD.cell(_SOUGHT[self.entry.from_elsewhere, access], self.caller)
 
 
@@ -95,7 +95,7 @@ class Guarding:
     """Lets no request in that the table refuses whatever it asks for. The routes ask for the rest: each has its
     `Access`."""
 
-    def __init__(self, app: ASGIApp, entry: Entry) -> None:
+    def __init__(self, app: ASGIApp, entry: PageEntry) -> None:
         self._app = app
         self._entry = entry
 
@@ -104,17 +104,17 @@ class Guarding:
             return
         answer = _with_headers(send)
         try:
-            scope[_ASKING] = asking = self._asking(scope)
-            if asking.caller is Caller.WITH_A_WRONG_TOKEN:
-                log_wrong_token(asking.who)
+            scope[_VISITOR] = visitor = self._visitor(scope)
+            if visitor.caller is Caller.WITH_A_WRONG_TOKEN:
+                log_wrong_token(visitor.who)
                 await asyncio.sleep(WRONG_TOKEN_SECONDS)
-            asking.demand(Access.PAGE)
+            visitor.demand(Access.PAGE)
         except RequestProblem as refused:
             await as_response(refused.problem, refused.headers)(scope, receive, answer)
         else:
             await self._app(scope, receive, answer)
 
-    def _asking(self, scope: Scope) -> Asking:
+    def _visitor(self, scope: Scope) -> Visitor:
         headers = _headers(scope)
         _demand_sound(scope, headers)
         peer = scope["client"][0] if scope["client"] else "unknown"
@@ -129,7 +129,7 @@ class Guarding:
                 {"Retry-After": f"{error.retry_seconds:.0f}"},
             ) from None
         caller = caller_of(self._entry.addresses, headers, token)
-        return Asking(self._entry, caller, f"{forwarded} through {peer}" if forwarded else peer)
+        return Visitor(self._entry, caller, f"{forwarded} through {peer}" if forwarded else peer)
 
 
 def _demand_sound(scope: Scope, headers: Mapping[str, Sequence[str]]) -> None:
@@ -168,25 +168,25 @@ def _with_headers(send: Send) -> Send:
     return sent
 
 
-_REFUSALS: Mapping[Verdict, tuple[HTTPStatus, str, Mapping[str, str] | None]] = {
-    Verdict.MISDIRECTED: (HTTPStatus.MISDIRECTED_REQUEST, "the request names another host", None),
-    Verdict.FOREIGN: (HTTPStatus.FORBIDDEN, "the request comes from a page of another site", None),
-    Verdict.TOKEN_NEEDED: (HTTPStatus.UNAUTHORIZED, "the request needs the token", _BEARER),
-    Verdict.TOKEN_WRONG: (HTTPStatus.UNAUTHORIZED, "the token is not the right one", _WRONG_BEARER),
+_REFUSALS: Mapping[Admission, tuple[HTTPStatus, str, Mapping[str, str] | None]] = {
+    Admission.MISDIRECTED: (HTTPStatus.MISDIRECTED_REQUEST, "the request names another host", None),
+    Admission.FOREIGN: (HTTPStatus.FORBIDDEN, "the request comes from a page of another site", None),
+    Admission.TOKEN_NEEDED: (HTTPStatus.UNAUTHORIZED, "the request needs the token", _BEARER),
+    Admission.TOKEN_WRONG: (HTTPStatus.UNAUTHORIZED, "the token is not the right one", _WRONG_BEARER),
 }
-"""By verdict: status, what was found, headers."""
+"""By admission: status, what was found, headers."""
 _SET_A_TOKEN = f"start the page with a token: in the file that ui.token_file names, or in {TOKEN_VARIABLE}"
 
 
-def _next_step(verdict: Verdict, acting: Acting) -> str:
-    match verdict, acting:
-        case ((Verdict.TOKEN_NEEDED | Verdict.TOKEN_WRONG), Acting.REFUSED):
+def _next_step(admission: Admission, acting: Acting) -> str:
+    match admission, acting:
+        case ((Admission.TOKEN_NEEDED | Admission.TOKEN_WRONG), Acting.REFUSED):
             return _SET_A_TOKEN
-        case Verdict.TOKEN_NEEDED, Acting.TOKEN:
+        case Admission.TOKEN_NEEDED, Acting.TOKEN:
             return "send the header Authorization: Bearer TOKEN, with the token that was shown at the start"
-        case Verdict.TOKEN_WRONG, Acting.TOKEN:
+        case Admission.TOKEN_WRONG, Acting.TOKEN:
             return "send the token that was shown at the start: without a token file each start makes another one"
-        case Verdict.MISDIRECTED, _:
+        case Admission.MISDIRECTED, _:
             return "use the address that was shown at the start; behind a proxy, start with --proxy ORIGIN"
         case _:
             return "open the page at its own address"

@@ -60,3 +60,8 @@ class RequestProblem(Exception):
 def as_response(found: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """The answer that carries the problem."""
     return Response(msgspec.json.encode(found), found.status, dict(headers or {}), MEDIA_TYPE)
+
+
+def refusal(detail: str, next_step: str) -> RequestProblem:
+    """The request does not fit how things stand: nothing was done."""
+    return RequestProblem(HTTPStatus.CONFLICT, detail, next_step)

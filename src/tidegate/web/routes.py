@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.web import metrics, monitoring
+from starlette.responses import Response
+
+from tidegate.web import metrics, monitoring, openapi
+from tidegate.web.flink.routes import FLINK
 from tidegate.web.own import access, cards, histories, live, log, streams
-from tidegate.web.routing import Access, Method, Route
+from tidegate.web.own.action_routes import ACTIONS
+from tidegate.web.routing import Access, Asked, Method, Route
 from tidegate.web.shapes import (
     EpochRows,
     EventsOnAxis,
@@ -165,5 +169,25 @@ EVENTS: Sequence[Route] = (
     ),
 )
 
-ROUTES: Sequence[Route] = (*OWN, *EVENTS, *MONITORING)
+
+def get_openapi(asked: Asked) -> Response:
+    """`GET /openapi.json`."""
+    return Response(openapi.as_json(ROUTES), media_type="application/json")
+
+
+ROUTES: Sequence[Route] = (
+    *OWN,
+    *EVENTS,
+    *MONITORING,
+    *ACTIONS,
+    *FLINK,
+    Route(
+        method=Method.GET,
+        path="/openapi.json",
+        summary="This interface, as an OpenAPI document",
+        access=Access.READ,
+        handler=get_openapi,
+        answers=JsonObject,
+    ),
+)
 """In the order of the document. The first route that fits a path counts."""

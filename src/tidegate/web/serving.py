@@ -17,13 +17,13 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.operate import Folder
 from tidegate.settings.config import Settings
 from tidegate.web.application import build
-from tidegate.web.connection import Connection
+from tidegate.web.connection import BoundedConnection
 from tidegate.web.guard import Addresses
-from tidegate.web.guarding import HEAD_BYTES_AT_MOST, LOOPBACK_NAMES, Entry
+from tidegate.web.guarding import HEAD_BYTES_AT_MOST, LOOPBACK_NAMES, PageEntry
 from tidegate.web.routes import ROUTES
 from tidegate.web.routing import Route
 from tidegate.web.site import Site
-from tidegate.web.tokens import TOKEN_VARIABLE, Token, Tokens, find_token
+from tidegate.web.tokens import TOKEN_VARIABLE, Token, TokenOrigin, Tokens, find_token
 
 _CONNECTIONS_AT_MOST = 500
 _KEPT_ALIVE_SECONDS = 15
@@ -33,7 +33,7 @@ _NOBODY = f"none, so it only shows: for actions set {TOKEN_VARIABLE} or ui.token
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 
-class Page:
+class WebPage:
     """The page at one address, which it takes at once. `token` is None if nobody may act. A `with` closes it.
 
     `address`: the `host:port` that it has taken. `url`: where browsers find it.
@@ -52,7 +52,7 @@ class Page:
             self._socket.close()
             raise
         scheme = "http" if settings.ui_tls_cert is None else "https"
-        self._entry = Entry(
+        self._entry = PageEntry(
             Addresses(scheme, _names(settings.ui_host), any_number=not is_here, proxy=settings.ui_proxy),
             Tokens(token),
             from_elsewhere=not is_here or settings.ui_proxy is not None,
@@ -64,13 +64,18 @@ class Page:
         self._application: ASGIApp | None = None
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> Page:
+    def __enter__(self) -> WebPage:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def new_token(self) -> str | None:
+        """The token, if it was made at this start: whoever set one knows it."""
+        return None if self.token is None or self.token.origin is not TokenOrigin.MADE else self.token.secret
 
     @property
     def announced(self) -> str:
@@ -103,21 +108,21 @@ class Page:
             await self._application(scope, receive, send)
 
 
-def open_page(settings: Settings, environment: Mapping[str, str] = os.environ, *, new_token: bool = True) -> Page:
+def open_page(settings: Settings, environment: Mapping[str, str] = os.environ, *, new_token: bool = True) -> WebPage:
     """The page with the token of the settings or the environment, else with a new one.
 
-    `new_token` is False where nobody would read a new one: then nobody may act. Raises what `Page` raises, and
+    `new_token` is False where nobody would read a new one: then nobody may act. Raises what `WebPage` raises, and
     SETTING_VALUE for a token that does not fit.
     """
     is_set = settings.ui_token_file is not None or TOKEN_VARIABLE in environment
     token = find_token(settings.ui_token_file, environment) if is_set or new_token else None
-    return Page(settings, token)
+    return WebPage(settings, token)
 
 
 def _config(application: ASGIApp, settings: Settings) -> uvicorn.Config:
     config = uvicorn.Config(
         application,
-        http=Connection,
+        http=BoundedConnection,
         ws="none",
         loop="asyncio",
         interface="asgi3",

@@ -9,7 +9,9 @@ from tidegate import operate
 from tidegate.core.errors import TidegateError
 from tidegate.operate import Folder, JobClient, JobInfo, JobTotals, JobView
 from tidegate.web.sharing import Streams
+from tidegate.web.tickets import Tickets
 from tidegate.web.watching import BY_REQUESTS_SECONDS, ON_A_DISK_SECONDS, Watch
+from tidegate.web.works import Works
 
 _ID_DIGITS = 32
 _JOBS_A_PERIOD = 25
@@ -24,19 +26,23 @@ def flink_id(job_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One storage with its jobs. All views go through `watch`. `programs`: the folders of programs that may be
-    started."""
+    """One storage with its jobs. All views go through `watch`, all requests to jobs through `tickets`, and all other
+    long works through `works`. `programs`: the folders of programs that may be started.
+    """
 
     storage: Folder
     watch: Watch = field(repr=False)
     programs: tuple[str, ...] = ()
     streams: Streams = field(default_factory=Streams, repr=False)
     """What those read who follow events."""
+    tickets: Tickets = field(default_factory=Tickets, repr=False)
+    works: Works = field(default_factory=Works, repr=False)
 
     @classmethod
     def of(cls, storage: Folder, programs: tuple[str, ...] = ()) -> Site:
         """The site of a storage, with the period that fits it."""
-        return cls(storage, Watch(ON_A_DISK_SECONDS if storage.is_local else BY_REQUESTS_SECONDS), programs)
+        watch = Watch(ON_A_DISK_SECONDS if storage.is_local else BY_REQUESTS_SECONDS)
+        return cls(storage, watch, programs, Streams(), Tickets(watch.forget), Works(watch.forget))
 
     def jobs(self) -> tuple[JobView, ...]:
         """All jobs, by name. Many jobs are read less often, so that the reads a minute stay bounded."""

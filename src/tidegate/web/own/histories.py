@@ -51,7 +51,7 @@ def get_epochs(asked: Asked) -> EpochRows:
 
 def get_failures(asked: Asked) -> Failures:
     """`GET /jobs/:id/failures`."""
-    return Failures(failures=tuple(failure_shape(each) for each in _failures(asked)))
+    return Failures(failures=tuple(failure_shape(each) for each in failures_of(asked)))
 
 
 def get_events_on_axis(asked: Asked) -> EventsOnAxis:
@@ -59,7 +59,7 @@ def get_events_on_axis(asked: Asked) -> EventsOnAxis:
     query: SinceAsked = asked.query
     beat = asked.site.info(asked.site.client(asked.path["job"])).job.beat
     begun = [] if beat is None else [EventOnAxis(at=beat.started_at, kind="start", text="start")]
-    events = [*begun, *(_on_axis(each) for each in _failures(asked))]
+    events = [*begun, *(_on_axis(each) for each in failures_of(asked))]
     chosen = sorted((each for each in events if each.at >= query.since), key=lambda each: each.at)
     return EventsOnAxis(events=tuple(chosen))
 
@@ -133,7 +133,7 @@ _WOULD = {
 }
 
 
-def _failures(asked: Asked) -> tuple[Failure, ...]:
+def failures_of(asked: Asked) -> tuple[Failure, ...]:
     client = asked.site.client(asked.path["job"])
     return asked.site.watch.view(("failures", client.name), client.failures, periods=2)
 

@@ -13,8 +13,7 @@ export class Feed {
   feed(value) {
     this.fed = value !== undefined;
     if (!this.fed) return;
-    this.rest();
-    this.round += 1;
+    this.round += 1; // an answer that is still under way is older
     Object.assign(this, { value, problem: null });
   }
 

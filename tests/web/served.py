@@ -17,7 +17,7 @@ from tidegate.operate import Folder
 from tidegate.operate.beat import JobState
 from tidegate.settings.config import Settings
 from tidegate.web.routes import ROUTES
-from tidegate.web.routing import Access, Asked, Method, Route
+from tidegate.web.routing import Access, Method, Route, RouteRequest
 from tidegate.web.serving import WebPage
 from tidegate.web.shapes import Asks
 from tidegate.web.tokens import Token, TokenOrigin
@@ -45,7 +45,7 @@ class ActDone(msgspec.Struct, frozen=True):
 class Acts:
     """The actions that were carried out, as the handler has got them."""
 
-    done: list[Asked] = field(default_factory=list[Asked])
+    done: list[RouteRequest] = field(default_factory=list[RouteRequest])
 
     @property
     def routes(self) -> Sequence[Route]:
@@ -62,7 +62,7 @@ class Acts:
         )
         return (*ROUTES, act)
 
-    def _act(self, asked: Asked) -> ActDone:
+    def _act(self, asked: RouteRequest) -> ActDone:
         self.done.append(asked)
         return ActDone(asked.body.id or "made-here")
 
@@ -101,9 +101,11 @@ class ServedPage:
         body: bytes = b"",
         host: str | None = "127.0.0.1",
     ) -> Answered:
-        """One request, as it is given: nothing is escaped, added to, or refused here. `host`: without the port."""
+        """One request, as it is given: nothing is escaped, added to, or refused here. `host`: without the port. It asks
+        for JSON: errors come as problem details."""
         lines = [f"{method} {target} HTTP/1.1"]
         lines += [] if host is None else [f"Host: {host}:{self.port}"]
+        lines += ["Accept: application/json"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         lines += [f"Content-Length: {len(body)}"] if body else []
         return self.send("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1") + body)

@@ -21,7 +21,7 @@ from tidegate.operate import DoneCheckpoint, Folder
 from tidegate.operate.checkpoints_history import CheckpointsHistory
 from tidegate.operate.failures import Failure, add_failure
 from tidegate.web.application import build
-from tidegate.web.events import EventKind, News, Numbered, Position, job_events, state_events
+from tidegate.web.events import EventKind, JobNews, Numbered, Position, job_events, state_events
 from tidegate.web.own import streams
 from tidegate.web.own.streams import JobReader
 from tidegate.web.sharing import SharedView, Streams
@@ -51,24 +51,24 @@ async def nothing_behind(position: Position) -> tuple[Sequence[Numbered], Sequen
 class Feed:
     """A view that a test changes. It is read when the test lets it."""
 
-    def __init__(self, news: News) -> None:
+    def __init__(self, news: JobNews) -> None:
         self.news = news
         self.reads = 0
         self.let = asyncio.Semaphore(0)
         self.shared = SharedView(self._read, 1.0, self._pause)
 
-    def _read(self) -> News:
+    def _read(self) -> JobNews:
         self.reads += 1
         return self.news
 
     async def _pause(self, _: float) -> None:
         await self.let.acquire()
 
-    def show(self, news: News) -> None:
+    def show(self, news: JobNews) -> None:
         self.news = news
         self.let.release()
 
-    async def show_to(self, waiting: int, news: News) -> None:
+    async def show_to(self, waiting: int, news: JobNews) -> None:
         """Show it when so many clients wait, and return when they have it."""
         while self.shared._waiting < waiting:
             await asyncio.sleep(0.001)
@@ -110,7 +110,7 @@ def test_an_id_is_a_position_and_any_other_text_is_none() -> None:
 
 def test_a_new_client_begins_now_and_one_with_a_position_behind_it() -> None:
     async def story() -> None:
-        news = News(newest=Position(JOB, 5, 2), live=b"{}", epochs=numbered(3, 4, 5), failures=numbered(1, 2))
+        news = JobNews(newest=Position(JOB, 5, 2), live=b"{}", epochs=numbered(3, 4, 5), failures=numbered(1, 2))
         [_, live] = await take(job_events(Feed(news).shared, nothing_behind), 2)
         assert (live["event"], live["id"]) == ("live", f"{JOB}.5.2")
         [_, *again] = await take(job_events(Feed(news).shared, nothing_behind, f"{JOB}.3.1"), 5)
@@ -126,7 +126,7 @@ def test_a_new_client_begins_now_and_one_with_a_position_behind_it() -> None:
 
 def test_all_that_another_job_of_the_same_name_has_done_is_new() -> None:
     async def story() -> None:
-        news = News(newest=Position("ffffffff", 2, 0), live=b"{}", epochs=numbered(1, 2))
+        news = JobNews(newest=Position("ffffffff", 2, 0), live=b"{}", epochs=numbered(1, 2))
         [_, *events] = await take(job_events(Feed(news).shared, nothing_behind, f"{JOB}.900.4"), 4)
         assert [each["data"] for each in events] == ["1", "2", "{}"]
 
@@ -135,7 +135,7 @@ def test_all_that_another_job_of_the_same_name_has_done_is_new() -> None:
 
 def test_a_position_that_the_history_has_lost_repeats_nothing() -> None:
     async def story() -> None:
-        feed = Feed(News(newest=Position(JOB, 3, 0), live=b"1", epochs=numbered(3)))
+        feed = Feed(JobNews(newest=Position(JOB, 3, 0), live=b"1", epochs=numbered(3)))
         events = job_events(feed.shared, nothing_behind, f"{JOB}.9.0")
         [_, live] = await take(events, 2)
         assert (live["event"], live["id"]) == ("live", f"{JOB}.9.0")
@@ -145,13 +145,13 @@ def test_a_position_that_the_history_has_lost_repeats_nothing() -> None:
 
 def test_a_problem_is_told_once_and_the_position_stays() -> None:
     async def story() -> None:
-        feed = Feed(News(problem=b"away"))
+        feed = Feed(JobNews(problem=b"away"))
         events = job_events(feed.shared, nothing_behind, f"{JOB}.1.0")
         [_, problem] = await take(events, 2)
         assert problem == {"event": "problem", "data": "away"}
         following = asyncio.create_task(take(events, 2))
-        await feed.show_to(1, News(problem=b"away"))
-        await feed.show_to(1, News(newest=Position(JOB, 2, 0), live=b"{}", epochs=numbered(1, 2)))
+        await feed.show_to(1, JobNews(problem=b"away"))
+        await feed.show_to(1, JobNews(newest=Position(JOB, 2, 0), live=b"{}", epochs=numbered(1, 2)))
         assert [each["event"] for each in await following] == ["epoch", "live"]
 
     run(story())
@@ -162,13 +162,13 @@ def test_a_problem_is_told_once_and_the_position_stays() -> None:
 
 def test_a_slow_client_misses_states_and_no_epoch() -> None:
     async def story() -> None:
-        feed = Feed(News(newest=Position(JOB, 0, 0), live=b"0"))
+        feed = Feed(JobNews(newest=Position(JOB, 0, 0), live=b"0"))
         slow, quick = job_events(feed.shared, nothing_behind), job_events(feed.shared, nothing_behind)
         await take(slow, 2)
         await take(quick, 2)
         for number in range(1, 6):
             feed.show(
-                News(newest=Position(JOB, number, 0), live=b"%d" % number, epochs=numbered(*range(1, number + 1)))
+                JobNews(newest=Position(JOB, number, 0), live=b"%d" % number, epochs=numbered(*range(1, number + 1)))
             )
             assert [each["event"] for each in await take(quick, 2)] == ["epoch", "live"]
         late = await take(slow, 6)
@@ -180,7 +180,7 @@ def test_a_slow_client_misses_states_and_no_epoch() -> None:
 
 def test_a_silent_stream_has_heartbeats_also_while_the_storage_does_not_answer() -> None:
     async def story() -> None:
-        feed = Feed(News(newest=Position(JOB, 0, 0), live=b"{}"))
+        feed = Feed(JobNews(newest=Position(JOB, 0, 0), live=b"{}"))
         for events in (
             job_events(feed.shared, nothing_behind, heartbeat_seconds=0.05),
             state_events(SharedView(lambda: b"{}", 60.0), EventKind.CARDS, heartbeat_seconds=0.05),
@@ -194,12 +194,12 @@ def test_a_silent_stream_has_heartbeats_also_while_the_storage_does_not_answer()
 
 def test_a_hundred_clients_cause_one_read_in_a_period_and_clients_that_are_gone_none() -> None:
     async def story() -> None:
-        feed = Feed(News(newest=Position(JOB, 0, 0), live=b"0"))
+        feed = Feed(JobNews(newest=Position(JOB, 0, 0), live=b"0"))
         clients = [job_events(feed.shared, nothing_behind) for _ in range(100)]
         await asyncio.gather(*(take(each, 2) for each in clients))
         assert feed.reads == 1
         waiting = [asyncio.create_task(take(each, 1)) for each in clients]
-        await feed.show_to(100, News(newest=Position(JOB, 0, 0), live=b"1"))
+        await feed.show_to(100, JobNews(newest=Position(JOB, 0, 0), live=b"1"))
         assert {found[0]["data"] for found in await asyncio.gather(*waiting)} == {"1"}
         assert feed.reads == 2
         for each in clients:

@@ -18,7 +18,7 @@ _CORNERS: Mapping[NodeKind, int] = {NodeKind.SOURCE: 22, NodeKind.QUERY: 4, Node
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _NodePlace:
     column: int
     row: int
 
@@ -47,14 +47,14 @@ def svg_of(graph: Graph) -> str:
     )
 
 
-def _places(graph: Graph) -> dict[str, _Place]:
+def _places(graph: Graph) -> dict[str, _NodePlace]:
     """Each node stands in the column behind the last of those that it gets rows from."""
     columns = _columns(graph.nodes, graph.edges)
     rows: defaultdict[int, int] = defaultdict(int)
-    places: dict[str, _Place] = {}
+    places: dict[str, _NodePlace] = {}
     for node in graph.nodes:
         column = columns[node.id]
-        places[node.id] = _Place(column, rows[column])
+        places[node.id] = _NodePlace(column, rows[column])
         rows[column] += 1
     return places
 
@@ -72,7 +72,7 @@ def _columns(nodes: Sequence[GraphNode], edges: Sequence[GraphEdge]) -> dict[str
     return columns
 
 
-def _edge(edge: GraphEdge, places: Mapping[str, _Place]) -> str:
+def _edge(edge: GraphEdge, places: Mapping[str, _NodePlace]) -> str:
     begin, end = places[edge.begin], places[edge.end]
     x, y, to_x, to_y = begin.x + _WIDTH, begin.y + _HEIGHT // 2, end.x, end.y + _HEIGHT // 2
     middle = (x + to_x) // 2
@@ -82,7 +82,7 @@ def _edge(edge: GraphEdge, places: Mapping[str, _Place]) -> str:
     )
 
 
-def _node(node: GraphNode, place: _Place) -> str:
+def _node(node: GraphNode, place: _NodePlace) -> str:
     x, middle = place.x, place.x + _WIDTH // 2
     return (
         f"<g><title>{escape(f'{node.kind.value} {node.name}: {node.told}')}</title>"

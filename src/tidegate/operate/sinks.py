@@ -52,7 +52,7 @@ class DescribedSink(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> str:
         """The target in a few words: its kind, if this release does not understand the description."""
         if self.opens_without_the_program:
-            with suppress(TidegateError, msgspec.ValidationError, KeyError):
+            with suppress(TidegateError, msgspec.MsgspecError, KeyError):
                 return sink_class(self.target["type"]).told(self.target)
         return str(self.target.get("what", self.target["type"]))
 

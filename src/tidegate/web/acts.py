@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from tidegate.core.redaction import HIDDEN
 from tidegate.logs.writing import log_happening
-from tidegate.web.routing import Asked, Route
+from tidegate.web.routing import Route, RouteRequest
 
 _SHOWN_CHARACTERS = 200
 _FAILED = 500
@@ -47,7 +47,7 @@ class WrongToken:
         return f"{self.at} a wrong token from {self.caller}"
 
 
-def log_act(route: Route, asked: Asked, answer: object) -> None:
+def log_act(route: Route, asked: RouteRequest, answer: object) -> None:
     """Log one action. `answer`: what its handler has returned; None if it has failed."""
     job, action = _cut(asked.path.get("job", "")), f"{route.method.value} {route.path}"
     acted = ActedOnPage(_now(), asked.caller, action, job, _id_of(asked, answer), _status(route, answer))
@@ -73,7 +73,7 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def _id_of(asked: Asked, answer: object) -> str:
+def _id_of(asked: RouteRequest, answer: object) -> str:
     named = (getattr(shape, name, None) for name in _ID_FIELDS for shape in (answer, asked.body))
     return next((_cut(each) for each in named if isinstance(each, str) and each), "")
 

@@ -17,12 +17,13 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
 from tidegate.core.errors import TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.web.acts import log_act
 from tidegate.web.flink.plain_errors import PlainErrors
 from tidegate.web.guarding import NOBODY_ACTS, Guarding, PageEntry, Visitor
 from tidegate.web.problems import RequestProblem, as_response, problem, problem_of
 from tidegate.web.routes import ROUTES
-from tidegate.web.routing import Access, Asked, Method, Route
+from tidegate.web.routing import Access, Method, Route, RouteRequest
 from tidegate.web.shapes import Asks
 from tidegate.web.site import Site
 from tidegate.web.static import page_routes
@@ -59,7 +60,7 @@ def _endpoint(site: Site, by_method: Mapping[Method, Route]) -> Callable[[Reques
         method = Method.GET if request.method == "HEAD" else Method(request.method)
         route, visitor = by_method[method], Visitor.of(request.scope)
         visitor.demand(route.access)
-        asked = Asked(
+        asked = RouteRequest(
             site=site,
             path=request.path_params,
             query=_query(route.query, request),
@@ -90,14 +91,14 @@ def _query(wanted: type[AsksT], request: Request) -> AsksT:
     given = dict(request.query_params)
     try:
         return msgspec.convert(given, wanted, strict=False)
-    except msgspec.ValidationError as error:
+    except msgspec.MsgspecError as error:
         raise RequestProblem(HTTPStatus.BAD_REQUEST, f"the parameters do not fit: {error}") from None
 
 
 def _body(wanted: type[AsksT], data: bytes) -> AsksT:
     try:
-        return msgspec.json.decode(data or b"{}", type=wanted)
-    except msgspec.DecodeError as error:
+        return parsed(data or b"{}", wanted)
+    except Unreadable as error:
         raise RequestProblem(HTTPStatus.BAD_REQUEST, f"the body does not fit: {error}") from None
 
 

@@ -69,7 +69,7 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class JobNews:
     """The newest state of a job, as JSON in `live`, and the newest of its epochs and failures, oldest first. `newest`:
     how far its histories go; None if nothing was read yet. `problem`: why there is no newer state, as JSON; empty if
     there is one.
@@ -91,7 +91,7 @@ class News:
 
 
 class ReadsBehind(Protocol):
-    """Reads what is behind a position that `News` does not reach. Called without the loop of events being blocked."""
+    """Reads what is behind a position that `JobNews` does not reach. Called without the loop of events being blocked."""
 
     async def __call__(self, position: Position) -> tuple[Sequence[Numbered], Sequence[Numbered]]:
         """Epochs and failures behind the position, oldest first."""
@@ -99,7 +99,7 @@ class ReadsBehind(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldSoFar:
     """What a client knows: its position, and the last state and problem that it was sent. It has no position before
     there is a state."""
 
@@ -123,8 +123,8 @@ def place_in(newest: Position, given: Position | None) -> Position:
 
 
 def events_behind(
-    told: Told, news: News, epochs: Iterable[Numbered], failures: Iterable[Numbered]
-) -> tuple[list[bytes], Told]:
+    told: ToldSoFar, news: JobNews, epochs: Iterable[Numbered], failures: Iterable[Numbered]
+) -> tuple[list[bytes], ToldSoFar]:
     """The events for a client that knows what `told` says, in the order in which they are to be sent, and what it knows
     then. Epochs and failures come first: whoever has seen a state has seen what led to it.
     """
@@ -143,18 +143,18 @@ def events_behind(
             found.append(encoded(EventKind.LIVE, news.live, str(position)))
     if news.problem and news.problem != told.problem:
         found.append(encoded(EventKind.PROBLEM, news.problem))
-    return found, Told(position, news.live, news.problem)
+    return found, ToldSoFar(position, news.live, news.problem)
 
 
 async def job_events(
-    shared: SharedView[News],
+    shared: SharedView[JobNews],
     reads_behind: ReadsBehind,
     last_event_id: str = "",
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> AsyncGenerator[bytes, None]:
     """The events of one job, for as long as the client takes them."""
     yield _RETRY
-    told, given, version = Told(), Position.of(last_event_id), 0
+    told, given, version = ToldSoFar(), Position.of(last_event_id), 0
     silence = Silence(heartbeat_seconds)
     while True:
         seen = await silence.next(shared, version)

@@ -35,7 +35,7 @@ from tidegate.operate import (
     State,
     TimedPhase,
 )
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.site import Site
 
 JOBS_SHOWN: Final = 500
@@ -86,7 +86,7 @@ class _QuerySeries:
     kind: type[GaugeMetricFamily | CounterMetricFamily] = field(default=GaugeMetricFamily)
 
 
-def get_metrics(asked: Asked) -> Response:
+def get_metrics(asked: RouteRequest) -> Response:
     """`GET /metrics`."""
     return Response(metrics_text(lambda: seen_jobs(asked.site)), media_type=CONTENT_TYPE_LATEST)
 

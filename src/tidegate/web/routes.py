@@ -10,7 +10,7 @@ from tidegate.web import metrics, monitoring, openapi
 from tidegate.web.flink.routes import FLINK
 from tidegate.web.own import access, cards, histories, live, log, streams
 from tidegate.web.own.action_routes import ACTIONS
-from tidegate.web.routing import Access, Asked, Method, Route
+from tidegate.web.routing import Access, Method, Route, RouteRequest
 from tidegate.web.shapes import (
     EpochRows,
     EventsOnAxis,
@@ -170,7 +170,7 @@ EVENTS: Sequence[Route] = (
 )
 
 
-def get_openapi(asked: Asked) -> Response:
+def get_openapi(asked: RouteRequest) -> Response:
     """`GET /openapi.json`."""
     return Response(openapi.as_json(ROUTES), media_type="application/json")
 

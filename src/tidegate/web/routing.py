@@ -39,7 +39,7 @@ class Method(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RouteRequest:
     """A request that fits its route. `path`: the parts of the path that are not fixed. `query` and `body`: of the types
     that the route names. `caller`: the address of the client, for the log. `acting`: who may act; `may_act`: whether
     this caller may."""
@@ -64,7 +64,7 @@ class Route:
     path: str
     summary: str
     access: Access
-    handler: Callable[[Asked], object]
+    handler: Callable[[RouteRequest], object]
     answers: Any
     query: type[Asks] = Nothing
     body: type[Asks] | None = None

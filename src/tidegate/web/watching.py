@@ -22,7 +22,7 @@ _VIEWS_KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _HeldView:
     until: float
     view: Future[Any]
 
@@ -34,7 +34,7 @@ class Watch:
         self.period_seconds = period_seconds
         self._clock = clock
         self._lock = threading.Lock()
-        self._taken: dict[Hashable, _Taken] = {}
+        self._taken: dict[Hashable, _HeldView] = {}
 
     def view(self, key: Hashable, read: Callable[[], ViewT], *, periods: float = 1.0) -> ViewT:
         """The view of this key: a young one, or what `read` gives now. Raises what `read` raises, to all that wait for
@@ -48,7 +48,7 @@ class Watch:
             else:
                 mine, view = True, Future[Any]()
                 self._drop_old(now)
-                self._taken[key] = _Taken(now + self.period_seconds * periods, view)
+                self._taken[key] = _HeldView(now + self.period_seconds * periods, view)
         if mine:
             self._fill(key, view, read)
         return view.result()

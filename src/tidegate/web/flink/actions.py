@@ -28,7 +28,7 @@ from tidegate.web.flink.ids import checkpoint_id, new_trigger_id
 from tidegate.web.flink.shapes import FlinkFailureCause, QueueStatus
 from tidegate.web.places import allowed
 from tidegate.web.problems import refusal
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.tickets import WantedAction
 
 _IN_PROGRESS = QueueStatus(id="IN_PROGRESS")
@@ -36,27 +36,27 @@ _COMPLETED = QueueStatus(id="COMPLETED")
 _DISPOSAL = "disposal"
 
 
-def post_checkpoint(asked: Asked) -> TriggerResponse:
+def post_checkpoint(asked: RouteRequest) -> TriggerResponse:
     """`POST /jobs/:id/checkpoints`."""
     body: CheckpointTrigger = asked.body
     return _trigger(asked, Kind.CHECKPOINT, body.triggerId)
 
 
-def post_savepoint(asked: Asked) -> TriggerResponse:
+def post_savepoint(asked: RouteRequest) -> TriggerResponse:
     """`POST /jobs/:id/savepoints`."""
     body: SavepointTrigger = asked.body
     kind = Kind.CANCEL_WITH_SAVEPOINT if body.cancel_job else Kind.SAVEPOINT
     return _trigger(asked, kind, body.triggerId, body.target_directory, body.formatType)
 
 
-def post_stop(asked: Asked) -> TriggerResponse:
+def post_stop(asked: RouteRequest) -> TriggerResponse:
     """`POST /jobs/:id/stop`."""
     body: StopTrigger = asked.body
     kind = Kind.DRAIN_WITH_SAVEPOINT if body.drain else Kind.STOP_WITH_SAVEPOINT
     return _trigger(asked, kind, body.triggerId, body.targetDirectory, body.formatType)
 
 
-def patch_cancel(asked: Asked) -> Empty:
+def patch_cancel(asked: RouteRequest) -> Empty:
     """`PATCH /jobs/:id?mode=cancel`. One driver is canceled once, however often this is asked. Raises `RequestProblem`
     if the job does not run."""
     client = asked.site.client(asked.path["job"])
@@ -68,7 +68,7 @@ def patch_cancel(asked: Asked) -> Empty:
     return Empty()
 
 
-def get_savepoint_trigger(asked: Asked) -> SavepointTriggerStatus:
+def get_savepoint_trigger(asked: RouteRequest) -> SavepointTriggerStatus:
     """`GET /jobs/:id/savepoints/:trigger`, also of a stop."""
     ended = _ended(asked)
     match ended:
@@ -81,7 +81,7 @@ def get_savepoint_trigger(asked: Asked) -> SavepointTriggerStatus:
     return SavepointTriggerStatus(status=_COMPLETED, operation=operation)
 
 
-def get_checkpoint_trigger(asked: Asked) -> CheckpointTriggerStatus:
+def get_checkpoint_trigger(asked: RouteRequest) -> CheckpointTriggerStatus:
     """`GET /jobs/:id/checkpoints/:trigger`."""
     ended = _ended(asked)
     match ended:
@@ -101,7 +101,7 @@ class Disposed:
     """A savepoint is removed."""
 
 
-def post_disposal(asked: Asked) -> TriggerResponse:
+def post_disposal(asked: RouteRequest) -> TriggerResponse:
     """`POST /savepoint-disposal`."""
     body: DisposalTrigger = asked.body
     place, trigger = allowed(asked.site, body.savepoint_path), body.triggerId or new_trigger_id()
@@ -114,7 +114,7 @@ def post_disposal(asked: Asked) -> TriggerResponse:
     return TriggerResponse(request_id=trigger)
 
 
-def get_disposal(asked: Asked) -> DisposalStatus:
+def get_disposal(asked: RouteRequest) -> DisposalStatus:
     """`GET /savepoint-disposal/:trigger`."""
     work = asked.site.works.known(asked.path["trigger"], _DISPOSAL)
     if not work.result.done():
@@ -128,7 +128,7 @@ def get_disposal(asked: Asked) -> DisposalStatus:
 
 
 def _trigger(
-    asked: Asked, kind: Kind, trigger: str | None, folder: str | None = None, form: FormatType | None = None
+    asked: RouteRequest, kind: Kind, trigger: str | None, folder: str | None = None, form: FormatType | None = None
 ) -> TriggerResponse:
     client = asked.site.client(asked.path["job"])
     into = None if folder is None else allowed(asked.site, folder)
@@ -137,7 +137,7 @@ def _trigger(
     return TriggerResponse(request_id=asked.site.tickets.ask(client, wanted).id)
 
 
-def _ended(asked: Asked) -> Answer | FlinkFailureCause | None:
+def _ended(asked: RouteRequest) -> Answer | FlinkFailureCause | None:
     """The answer of a request that was done, or why it was not; None while it is open."""
     client = asked.site.client(asked.path["job"])
     view = _looked(asked, client)
@@ -150,7 +150,7 @@ def _ended(asked: Asked) -> Answer | FlinkFailureCause | None:
     return cause(f"tidegate: {view.answer.outcome.value}", view.answer.detail)
 
 
-def _looked(asked: Asked, client: JobClient) -> TicketView | FlinkFailureCause:
+def _looked(asked: RouteRequest, client: JobClient) -> TicketView | FlinkFailureCause:
     """An error of the request itself is its end."""
     try:
         return asked.site.tickets.look(client, asked.path["trigger"])

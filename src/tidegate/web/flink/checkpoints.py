@@ -38,7 +38,7 @@ from tidegate.web.flink.ids import checkpoint_id, vertex_id
 from tidegate.web.flink.settings_of_jobs import reported
 from tidegate.web.own.histories import failures_of
 from tidegate.web.problems import RequestProblem
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.site import Site
 
 _SHOWN = 10
@@ -47,7 +47,7 @@ _COUNTED = 1_000
 """The newest epochs, over which the summary goes."""
 
 
-def get_checkpoints(asked: Asked) -> CheckpointingStatistics:
+def get_checkpoints(asked: RouteRequest) -> CheckpointingStatistics:
     """`GET /jobs/:id/checkpoints`."""
     client = asked.site.client(asked.path["job"])
     info = asked.site.info(client)
@@ -74,7 +74,7 @@ def get_checkpoints(asked: Asked) -> CheckpointingStatistics:
     )
 
 
-def get_checkpoint(asked: Asked) -> CheckpointStatistics:
+def get_checkpoint(asked: RouteRequest) -> CheckpointStatistics:
     """`GET /jobs/:id/checkpoints/details/:n`. Raises `RequestProblem` for one that is not among the newest."""
     info = asked.site.info(asked.site.client(asked.path["job"]))
     queries, number = queries_of(info), asked.path["checkpoint"]
@@ -86,7 +86,7 @@ def get_checkpoint(asked: Asked) -> CheckpointStatistics:
     )
 
 
-def get_checkpoint_config(asked: Asked) -> CheckpointConfig:
+def get_checkpoint_config(asked: RouteRequest) -> CheckpointConfig:
     """`GET /jobs/:id/checkpoints/config`."""
     beat = asked.site.info(asked.site.client(asked.path["job"])).job.beat
     exactly_once = reported(beat, "checkpointing.mode", LEVEL).value == "exactly-once"
@@ -134,7 +134,7 @@ def summary(milliseconds: Sequence[float]) -> StatsSummary:
     )
 
 
-def _newest(asked: Asked) -> tuple[DoneCheckpoint, ...]:
+def _newest(asked: RouteRequest) -> tuple[DoneCheckpoint, ...]:
     client = asked.site.client(asked.path["job"])
     return asked.site.watch.view(("newest epochs", client.name), lambda: client.epochs(_COUNTED), periods=2)
 

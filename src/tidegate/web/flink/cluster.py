@@ -7,12 +7,12 @@ from importlib.metadata import version
 
 from tidegate.web.flink.shapes import ClusterOverview, DashboardConfiguration, Features
 from tidegate.web.flink.states import STATUS, FlinkStatus
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 
 _REFRESH_MILLISECONDS = 3_000
 
 
-def get_config(asked: Asked) -> DashboardConfiguration:
+def get_config(asked: RouteRequest) -> DashboardConfiguration:
     """`GET /config`."""
     return DashboardConfiguration(
         refresh_interval=_REFRESH_MILLISECONDS,
@@ -24,7 +24,7 @@ def get_config(asked: Asked) -> DashboardConfiguration:
     )
 
 
-def get_overview(asked: Asked) -> ClusterOverview:
+def get_overview(asked: RouteRequest) -> ClusterOverview:
     """`GET /overview`."""
     found = [STATUS[job.state] for job in asked.site.jobs()]
     return ClusterOverview(

@@ -9,7 +9,7 @@ import msgspec
 from tidegate.operate import Failure
 from tidegate.web.flink.shapes import ExceptionHistory, ExecutionException, JobExceptions, RootException
 from tidegate.web.own.histories import failures_of
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import Asks
 
 _SHOWN = 20
@@ -23,7 +23,7 @@ class ExceptionsAsked(Asks, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     failureLabelFilter: str | None = None
 
 
-def get_exceptions(asked: Asked) -> JobExceptions:
+def get_exceptions(asked: RouteRequest) -> JobExceptions:
     """`GET /jobs/:id/exceptions`."""
     query: ExceptionsAsked = asked.query
     failures = () if query.failureLabelFilter else failures_of(asked)

@@ -22,7 +22,7 @@ from tidegate.web.flink.jar_shapes import (
 from tidegate.web.places import allowed
 from tidegate.web.problems import RequestProblem, problem_of, refusal
 from tidegate.web.programs import StartOrder, check, problems_of, program, programs, start
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.site import flink_id
 from tidegate.web.works import PageWork
 
@@ -30,7 +30,7 @@ _CHECK = "check"
 _NO_ENTRY_CLASS = "entryClass is ignored: a Python program has none"
 
 
-def get_jars(asked: Asked) -> JarList:
+def get_jars(asked: RouteRequest) -> JarList:
     """`GET /jars`."""
     found = programs(asked.site)
     return JarList(
@@ -39,7 +39,7 @@ def get_jars(asked: Asked) -> JarList:
     )
 
 
-def post_run(asked: Asked) -> JarRun:
+def post_run(asked: RouteRequest) -> JarRun:
     """`POST /jars/:id/run`. Answers once the job runs."""
     body = _whole(asked.query, asked.body)
     started = start(asked.site, _order(asked, body))
@@ -56,7 +56,7 @@ def post_run(asked: Asked) -> JarRun:
     )
 
 
-def post_check(asked: Asked) -> CheckTicket:
+def post_check(asked: RouteRequest) -> CheckTicket:
     """`POST /jars/:id/check`: what `tidegate savepoint check` says of this start."""
     body: JarCheckAsked = asked.body
     order = _order(asked, body)
@@ -64,13 +64,13 @@ def post_check(asked: Asked) -> CheckTicket:
     return _ticket(asked.site.works.begin(body.id or secrets.token_hex(16), what, lambda: check(asked.site, order)))
 
 
-def get_check(asked: Asked) -> CheckTicket:
+def get_check(asked: RouteRequest) -> CheckTicket:
     """`GET /jars/:id/check/:ticket`."""
     program(asked.site, asked.path["jar"])
     return _ticket(asked.site.works.known(asked.path["ticket"], _CHECK))
 
 
-def _order(asked: Asked, body: JarRunAsked) -> StartOrder:
+def _order(asked: RouteRequest, body: JarRunAsked) -> StartOrder:
     chosen = program(asked.site, asked.path["jar"])
     return StartOrder(
         program=chosen,

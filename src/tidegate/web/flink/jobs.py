@@ -32,7 +32,7 @@ from tidegate.web.flink.shapes import (
 )
 from tidegate.web.flink.states import APPLICATION, HAS_ENDED, JOB_STATES, STATUS, TASK_STATES, tasks
 from tidegate.web.own.live import described_sinks
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.site import Site, flink_id
 
 
@@ -61,19 +61,19 @@ def times_of(job: JobView) -> Times:
     )
 
 
-def get_jobs(asked: Asked) -> JobIds:
+def get_jobs(asked: RouteRequest) -> JobIds:
     """`GET /jobs`."""
     return JobIds(
         jobs=tuple(JobIdWithStatus(id=flink_id(job.job_id), status=STATUS[job.state].name) for job in _begun(asked))
     )
 
 
-def get_jobs_overview(asked: Asked) -> MultipleJobsDetails:
+def get_jobs_overview(asked: RouteRequest) -> MultipleJobsDetails:
     """`GET /jobs/overview`."""
     return MultipleJobsDetails(jobs=tuple(_details(job) for job in _begun(asked)))
 
 
-def get_job(asked: Asked) -> JobDetailsInfo:
+def get_job(asked: RouteRequest) -> JobDetailsInfo:
     """`GET /jobs/:id`."""
     info = asked.site.info(asked.site.client(asked.path["job"]))
     job, status, times = info.job, STATUS[info.job.state], times_of(info.job)
@@ -93,17 +93,17 @@ def get_job(asked: Asked) -> JobDetailsInfo:
     )
 
 
-def get_plan(asked: Asked) -> JobPlanInfo:
+def get_plan(asked: RouteRequest) -> JobPlanInfo:
     """`GET /jobs/:id/plan`."""
     return JobPlanInfo(plan=_plan(asked.site, asked.site.info(asked.site.client(asked.path["job"]))))
 
 
-def get_status(asked: Asked) -> JobStatusInfo:
+def get_status(asked: RouteRequest) -> JobStatusInfo:
     """`GET /jobs/:id/status`."""
     return JobStatusInfo(status=STATUS[_view(asked).state].name)
 
 
-def get_job_config(asked: Asked) -> JobConfig:
+def get_job_config(asked: RouteRequest) -> JobConfig:
     """`GET /jobs/:id/config`."""
     job = _view(asked)
     return JobConfig(
@@ -117,7 +117,7 @@ def get_job_config(asked: Asked) -> JobConfig:
     )
 
 
-def get_execution_result(asked: Asked) -> JobExecutionResult:
+def get_execution_result(asked: RouteRequest) -> JobExecutionResult:
     """`GET /jobs/:id/execution-result`."""
     job = _view(asked)
     status = STATUS[job.state]
@@ -136,11 +136,11 @@ def get_execution_result(asked: Asked) -> JobExecutionResult:
     )
 
 
-def _begun(asked: Asked) -> list[JobView]:
+def _begun(asked: RouteRequest) -> list[JobView]:
     return [job for job in asked.site.jobs() if job.job_id]
 
 
-def _view(asked: Asked) -> JobView:
+def _view(asked: RouteRequest) -> JobView:
     return asked.site.info(asked.site.client(asked.path["job"])).job
 
 

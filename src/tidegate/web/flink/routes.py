@@ -33,14 +33,14 @@ from tidegate.web.flink.shapes import (
     JobStatusInfo,
     MultipleJobsDetails,
 )
-from tidegate.web.routing import Access, Asked, Method, Route
+from tidegate.web.routing import Access, Method, Route, RouteRequest
 from tidegate.web.shapes import Asks, Nothing
 
 _ACCEPTED = 202
 
 
 def _read(
-    path: str, summary: str, handler: Callable[[Asked], object], answers: Any, query: type[Asks] = Nothing
+    path: str, summary: str, handler: Callable[[RouteRequest], object], answers: Any, query: type[Asks] = Nothing
 ) -> Route:
     return Route(
         method=Method.GET,
@@ -54,7 +54,7 @@ def _read(
     )
 
 
-def _begin(path: str, summary: str, handler: Callable[[Asked], object], body: type[Asks]) -> Route:
+def _begin(path: str, summary: str, handler: Callable[[RouteRequest], object], body: type[Asks]) -> Route:
     return Route(
         method=Method.POST,
         path=path,

@@ -7,18 +7,18 @@ from typing import Final
 
 from starlette.responses import Response
 
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 
 DASHBOARD: Final = "dashboard.json"
 ALERTS: Final = "alerts.yml"
 
 
-def get_dashboard(asked: Asked) -> Response:
+def get_dashboard(asked: RouteRequest) -> Response:
     """`GET /monitoring/dashboard.json`."""
     return Response(content_of(DASHBOARD), media_type="application/json")
 
 
-def get_alerts(asked: Asked) -> Response:
+def get_alerts(asked: RouteRequest) -> Response:
     """`GET /monitoring/alerts.yml`."""
     return Response(content_of(ALERTS), media_type="text/plain")
 

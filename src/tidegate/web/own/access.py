@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import Shape
 
 
@@ -15,6 +15,6 @@ class AccessShape(Shape, frozen=True, kw_only=True):
     programs: bool
 
 
-def get_access(asked: Asked) -> AccessShape:
+def get_access(asked: RouteRequest) -> AccessShape:
     """`GET /access`."""
     return AccessShape(acting=asked.acting.value, may_act=asked.may_act, programs=bool(asked.site.programs))

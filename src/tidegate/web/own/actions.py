@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tidegate.operate import JobClient, TicketState, TicketView
 from tidegate.web.places import allowed
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.ticket_shapes import ActionAsked, ActionTicket, AnswerShape, ProgressShape
 from tidegate.web.tickets import KINDS, WantedAction
 
 
-def post_action(asked: Asked) -> ActionTicket:
+def post_action(asked: RouteRequest) -> ActionTicket:
     """`POST /jobs/:id/actions`."""
     body: ActionAsked = asked.body
     client = asked.site.client(asked.path["job"])
@@ -18,7 +18,7 @@ def post_action(asked: Asked) -> ActionTicket:
     return action_ticket(client, asked.site.tickets.ask(client, wanted))
 
 
-def get_action(asked: Asked) -> ActionTicket:
+def get_action(asked: RouteRequest) -> ActionTicket:
     """`GET /jobs/:id/actions/:ticket`."""
     client = asked.site.client(asked.path["job"])
     return action_ticket(client, asked.site.tickets.look(client, asked.path["ticket"]))

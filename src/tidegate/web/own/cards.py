@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidegate.core.errors import TidegateError
 from tidegate.operate import DoneCheckpoint, JobView, State
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import JobCard, JobCards, LastCheckpoint
 from tidegate.web.site import Site, flink_id
 
@@ -27,7 +27,7 @@ _ORDER: Sequence[State] = (
 )
 
 
-def get_cards(asked: Asked) -> JobCards:
+def get_cards(asked: RouteRequest) -> JobCards:
     """`GET /jobs/cards`."""
     return cards(asked.site)
 

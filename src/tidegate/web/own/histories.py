@@ -9,7 +9,7 @@ import msgspec
 
 from tidegate.operate import DoneCheckpoint, Failure
 from tidegate.web.problems import problem_of
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import (
     Asks,
     EpochRow,
@@ -38,7 +38,7 @@ class SinceAsked(Asks, frozen=True, kw_only=True, forbid_unknown_fields=True):
     since: float = 0.0
 
 
-def get_epochs(asked: Asked) -> EpochRows:
+def get_epochs(asked: RouteRequest) -> EpochRows:
     """`GET /jobs/:id/epochs`."""
     query: EpochsAsked = asked.query
     client = asked.site.client(asked.path["job"])
@@ -49,12 +49,12 @@ def get_epochs(asked: Asked) -> EpochRows:
     return EpochRows(epochs=tuple(epoch_row(each) for each in found))
 
 
-def get_failures(asked: Asked) -> Failures:
+def get_failures(asked: RouteRequest) -> Failures:
     """`GET /jobs/:id/failures`."""
     return Failures(failures=tuple(failure_shape(each) for each in failures_of(asked)))
 
 
-def get_events_on_axis(asked: Asked) -> EventsOnAxis:
+def get_events_on_axis(asked: RouteRequest) -> EventsOnAxis:
     """`GET /jobs/:id/events-on-axis`."""
     query: SinceAsked = asked.query
     beat = asked.site.info(asked.site.client(asked.path["job"])).job.beat
@@ -64,7 +64,7 @@ def get_events_on_axis(asked: Asked) -> EventsOnAxis:
     return EventsOnAxis(events=tuple(chosen))
 
 
-def get_transactions(asked: Asked) -> TransactionsShape:
+def get_transactions(asked: RouteRequest) -> TransactionsShape:
     """`GET /jobs/:id/transactions`."""
     client = asked.site.client(asked.path["job"])
     found = asked.site.watch.view(("transactions", client.name), client.transactions, periods=5)
@@ -133,7 +133,7 @@ _WOULD = {
 }
 
 
-def failures_of(asked: Asked) -> tuple[Failure, ...]:
+def failures_of(asked: RouteRequest) -> tuple[Failure, ...]:
     client = asked.site.client(asked.path["job"])
     return asked.site.watch.view(("failures", client.name), client.failures, periods=2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate.core.errors import TidegateError
 from tidegate.operate import BarriersView, DescribedSink, JobInfo, JobView, QueryView, graph_of
 from tidegate.web.own.cards import card
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import (
     BarriersShape,
     DriverShape,
@@ -25,7 +25,7 @@ _STATIC_PERIODS = 10.0
 """Descriptions change only at a start."""
 
 
-def get_live(asked: Asked) -> JobLive:
+def get_live(asked: RouteRequest) -> JobLive:
     """`GET /jobs/:id/live`."""
     return live(asked.site, asked.path["job"])
 
@@ -46,7 +46,7 @@ def live(site: Site, job: str) -> JobLive:
     )
 
 
-def get_settings(asked: Asked) -> SettingsShape:
+def get_settings(asked: RouteRequest) -> SettingsShape:
     """`GET /jobs/:id/settings`."""
     info = asked.site.info(asked.site.client(asked.path["job"]))
     return SettingsShape(
@@ -54,7 +54,7 @@ def get_settings(asked: Asked) -> SettingsShape:
     )
 
 
-def get_sources(asked: Asked) -> SourcesShape:
+def get_sources(asked: RouteRequest) -> SourcesShape:
     """`GET /jobs/:id/sources`."""
     info = asked.site.info(asked.site.client(asked.path["job"]))
     lags = {
@@ -72,7 +72,7 @@ def get_sources(asked: Asked) -> SourcesShape:
     )
 
 
-def get_sinks(asked: Asked) -> SinksShape:
+def get_sinks(asked: RouteRequest) -> SinksShape:
     """`GET /jobs/:id/sinks`."""
     client = asked.site.client(asked.path["job"])
     info = asked.site.info(client)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import Asks, LogLines
 
 
@@ -17,7 +17,7 @@ class LogAsked(Asks, frozen=True, kw_only=True, forbid_unknown_fields=True):
     filter: Annotated[str, msgspec.Meta(max_length=200)] = ""
 
 
-def get_log(asked: Asked) -> LogLines:
+def get_log(asked: RouteRequest) -> LogLines:
     """`GET /jobs/:id/log`."""
     client = asked.site.client(asked.path["job"])
     found = asked.site.watch.view(("log", client.name), client.log)

@@ -11,7 +11,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.operate import SavepointDetails, Savepoints, Verified
 from tidegate.web.places import allowed, savepoint_folders
 from tidegate.web.problems import problem_of
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.savepoint_shapes import (
     DiffAsked,
     DifferenceShape,
@@ -28,7 +28,7 @@ from tidegate.web.works import PageWork
 _VERIFY = "verify"
 
 
-def get_savepoints(asked: Asked) -> SavepointsShape:
+def get_savepoints(asked: RouteRequest) -> SavepointsShape:
     """`GET /savepoints`."""
     query: SavepointsAsked = asked.query
     site = asked.site
@@ -42,14 +42,14 @@ def get_savepoints(asked: Asked) -> SavepointsShape:
     )
 
 
-def get_savepoint_details(asked: Asked) -> SavepointDetails:
+def get_savepoint_details(asked: RouteRequest) -> SavepointDetails:
     """`GET /savepoints/details`."""
     query: SavepointAsked = asked.query
     place = allowed(asked.site, query.path)
     return asked.site.watch.view(("savepoint", place), lambda: operate.inspect_savepoint(place), periods=2)
 
 
-def get_savepoint_diff(asked: Asked) -> DiffShape:
+def get_savepoint_diff(asked: RouteRequest) -> DiffShape:
     """`GET /savepoints/diff`."""
     query: DiffAsked = asked.query
     one, other = allowed(asked.site, query.one), allowed(asked.site, query.other)
@@ -63,7 +63,7 @@ def get_savepoint_diff(asked: Asked) -> DiffShape:
     )
 
 
-def post_verify(asked: Asked) -> VerifyTicket:
+def post_verify(asked: RouteRequest) -> VerifyTicket:
     """`POST /savepoints/verify`."""
     body: VerifyAsked = asked.body
     place = allowed(asked.site, body.path)
@@ -73,7 +73,7 @@ def post_verify(asked: Asked) -> VerifyTicket:
     return _ticket(work)
 
 
-def get_verify(asked: Asked) -> VerifyTicket:
+def get_verify(asked: RouteRequest) -> VerifyTicket:
     """`GET /savepoints/verify/:ticket`."""
     return _ticket(asked.site.works.known(asked.path["ticket"], _VERIFY))
 

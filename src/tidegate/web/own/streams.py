@@ -11,12 +11,12 @@ from starlette.responses import StreamingResponse
 
 from tidegate.core.errors import TidegateError
 from tidegate.operate import ENTRIES_KEPT, DoneCheckpoint, Failure, JobClient
-from tidegate.web.events import EventKind, News, Numbered, Position, ReadsBehind, job_events, state_events
+from tidegate.web.events import EventKind, JobNews, Numbered, Position, ReadsBehind, job_events, state_events
 from tidegate.web.own.cards import cards
 from tidegate.web.own.histories import epoch_row, failure_shape
 from tidegate.web.own.live import live
 from tidegate.web.problems import problem_of
-from tidegate.web.routing import Asked
+from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import JobCards
 from tidegate.web.sharing import SharedView
 from tidegate.web.site import Site
@@ -28,7 +28,7 @@ needed."""
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-def get_job_events(asked: Asked) -> StreamingResponse:
+def get_job_events(asked: RouteRequest) -> StreamingResponse:
     """`GET /jobs/:id/events`. Raises JOB_UNKNOWN, before anything is sent."""
     site, client = asked.site, asked.site.client(asked.path["job"])
     site.info(client)
@@ -38,7 +38,7 @@ def get_job_events(asked: Asked) -> StreamingResponse:
     return _streamed(job_events(shared, _behind(site, client), asked.headers.get("last-event-id", "")))
 
 
-def get_cards_events(asked: Asked) -> StreamingResponse:
+def get_cards_events(asked: RouteRequest) -> StreamingResponse:
     """`GET /events`."""
     site = asked.site
     shared = site.streams.shared(None, lambda: SharedView(CardsReader(site).read, site.watch.period_seconds))
@@ -51,9 +51,9 @@ class JobReader:
     def __init__(self, site: Site, client: JobClient) -> None:
         self._site = site
         self._client = client
-        self._news = News()
+        self._news = JobNews()
 
-    def read(self) -> News:
+    def read(self) -> JobNews:
         """The newest state; the last one with its problem if the job cannot be read now."""
         try:
             self._news = self._read()
@@ -61,17 +61,17 @@ class JobReader:
             self._news = replace(self._news, problem=msgspec.json.encode(problem_of(error)))
         return self._news
 
-    def _read(self) -> News:
+    def _read(self) -> JobNews:
         state, held = live(self._site, self._client.name), self._news
         job_id = self._site.info(self._client).job.job_id  # of the same view as the state
         if held.newest is not None and job_id not in {"", held.newest.job_id}:
-            held = News()  # another job has the name now
+            held = JobNews()  # another job has the name now
         newest = held.newest or Position(job_id, 0, 0)
         at_most = EPOCHS_HELD if held.newest is None else ENTRIES_KEPT
         epochs = (*held.epochs, *_rows(self._client.epochs(at_most, behind=newest.epoch)))
         failures = (*held.failures, *_shapes(self._client.failures(newest.failure)))
         kept = epochs[-EPOCHS_HELD:]
-        return News(
+        return JobNews(
             newest=Position(newest.job_id, _newest_of(epochs), _newest_of(failures)),
             live=msgspec.json.encode(state),
             epochs=kept,

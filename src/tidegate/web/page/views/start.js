@@ -11,13 +11,15 @@ const OFF = ["Programs cannot be started here. The operator of this server turns
 
 const LOOK_SECONDS = 1;
 
+const off = (jars) => jars.problem?.status === 403 && !jars.problem.code;
+
 export const start = {
   name: "start",
   title: () => "Start a job",
   feeds: () => ({ jars: ["/jars", 15], savepoints: ["/savepoints", 30] }),
   render: (open) => [
     h("div", { class: "head" }, h("h1", { tabindex: -1 }, "Start a job")),
-    part(open.feeds.jars, ({ files }) => (files.length ? form(files, open) : section("Programs", empty("The allowed folders hold no program."))), OFF),
+    off(open.feeds.jars) ? empty(OFF) : part(open.feeds.jars, ({ files }) => (files.length ? form(files, open) : section("Programs", empty("The allowed folders hold no program."))), OFF),
   ],
 };
 

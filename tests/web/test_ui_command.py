@@ -27,7 +27,7 @@ from tidegate.settings.config import Settings
 from tidegate.settings.given import PAGE_VARIABLE
 from tidegate.settings.kinds import WarmUp
 from tidegate.spark.page_of_job import PageOfJob
-from tidegate.supervise.news import JobNews
+from tidegate.supervise.news import News
 from tidegate.web.serving import WebPage
 
 LIVE: Any = None
@@ -107,7 +107,7 @@ def test_under_run_the_page_serves_as_soon_as_the_folder_of_the_jobs_is_known(tm
     job = make_job(tmp_path / "declared-by-the-program")
     with opened_page(Settings(ui_port=0), {}) as page:
         assert page is not None
-        news = PageNews(JobNews(), page)
+        news = PageNews(News(), page)
         for _ in range(2):  # a second driver declares it again
             news.declared("job", Folder.of(job), WarmUp.OFF)
         assert [each.name for each in threading.enumerate()].count("tidegate-page") == 1

@@ -35,6 +35,10 @@ class Flaw(Enum):
     FIELDS = "a field is missing, is unknown, or has a value that does not fit"
 
 
+UNFIT = msgspec.MsgspecError
+"""What `msgspec.convert` raises for values that do not fit their type."""
+
+
 class Unreadable(Exception):
     """The bytes are no value of the format. Its text is `found`."""
 

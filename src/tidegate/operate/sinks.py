@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import UNFIT
 from tidegate.core.levels import Level
 from tidegate.operate.described import (
     FORMAT,
@@ -52,7 +53,7 @@ class DescribedSink(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> str:
         """The target in a few words: its kind, if this release does not understand the description."""
         if self.opens_without_the_program:
-            with suppress(TidegateError, msgspec.MsgspecError, KeyError):
+            with suppress(TidegateError, UNFIT, KeyError):
                 return sink_class(self.target["type"]).told(self.target)
         return str(self.target.get("what", self.target["type"]))
 

@@ -17,7 +17,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
 from tidegate.core.errors import TidegateError
-from tidegate.core.json_formats import Unreadable, parsed
+from tidegate.core.json_formats import UNFIT, Unreadable, parsed
 from tidegate.web.acts import log_act
 from tidegate.web.flink.plain_errors import PlainErrors
 from tidegate.web.guarding import NOBODY_ACTS, Guarding, PageEntry, Visitor
@@ -91,7 +91,7 @@ def _query(wanted: type[AsksT], request: Request) -> AsksT:
     given = dict(request.query_params)
     try:
         return msgspec.convert(given, wanted, strict=False)
-    except msgspec.MsgspecError as error:
+    except UNFIT as error:
         raise RequestProblem(HTTPStatus.BAD_REQUEST, f"the parameters do not fit: {error}") from None
 
 

@@ -91,7 +91,7 @@ class JobNews:
 
 
 class ReadsBehind(Protocol):
-    """Reads what is behind a position that `JobNews` does not reach. Called without the loop of events being blocked."""
+    """Reads what is behind a position that `JobNews` does not reach. Does not block the loop of events."""
 
     async def __call__(self, position: Position) -> tuple[Sequence[Numbered], Sequence[Numbered]]:
         """Epochs and failures behind the position, oldest first."""

@@ -36,6 +36,7 @@ from bench import (
     scale_state,
     simulation,
     sink_delta,
+    sink_iceberg,
     sink_mariadb,
     sink_postgres,
     sink_redis,
@@ -103,6 +104,7 @@ SINKS: Mapping[str, Measure] = {
     "sink-mariadb-staged": sink_mariadb.measure,
     **{f"sink-redis-{each}": partial(sink_redis.measure, each) for each in sink_redis.BASELINES},
     "sink-delta": sink_delta.measure,
+    "sink-iceberg": sink_iceberg.measure,
     "sink-write-ahead": sink_write_ahead.measure,
 }
 SUITES: Mapping[str, Mapping[str, Measure]] = {

@@ -33,7 +33,8 @@ from bench.kafka_cluster import PARTITIONS, fast_broker
 from bench.session import own_session
 from bench.throughput import EPOCHS, ROWS_PER_EPOCH, SCHEMA, write_input
 from tidegate import FileSink, FileSource, Job, JobHandle, KafkaChannel, SparkSource
-from tidegate.operate.checkpoints_history import DoneCheckpoint, read_checkpoints
+from tidegate.operate.checkpoints_history import read_checkpoints
+from tidegate.operate.done_checkpoint import DoneCheckpoint
 from tidegate.testing.kafka.topics import make_topic
 
 WRITER, READER = "write", "read"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tidegate.operate.checkpoints_history import DoneCheckpoint
+from tidegate.operate.done_checkpoint import DoneCheckpoint
 
 
 @dataclass(frozen=True, slots=True)

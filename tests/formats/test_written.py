@@ -6,20 +6,23 @@ the files again.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.formats.record_values import KEYED, RECORDS
 from tidegate.core.guarantees import Guarantee, Limit
 from tidegate.core.levels import Level
 from tidegate.core.records import KINDS, ChannelEpoch, SavepointFormat, SinkIdentity, decode, encode
 from tidegate.operate.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, read_beat, write_beat
-from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint, read_checkpoints
+from tidegate.operate.checkpoints_history import CheckpointsHistory, read_checkpoints
 from tidegate.operate.control import Answer, Desk, Kind, Outcome, Request
 from tidegate.operate.copy_progress import CopyProgress, read_progress, write_progress
+from tidegate.operate.done_checkpoint import DoneCheckpoint, TimedPhase
 from tidegate.operate.failures import Failure, add_failure, read_failures
 from tidegate.operate.guarantees import read_guarantees, write_guarantees
 from tidegate.operate.sinks import DescribedSink, Sinks, write_sinks
@@ -90,6 +93,9 @@ FAILURE = Failure(
     run=5,
     details={"row": "(1, 2)"},
     restart_in_seconds=1.0,
+    number=1,
+    restarts=1,
+    of_epochs=1,
 )
 ATTEMPTS = AttemptsSoFar(
     ended=1,
@@ -98,7 +104,18 @@ ATTEMPTS = AttemptsSoFar(
     failure=FAILURE,
     resumes="0f1e2d3c",
 )
-CHECKPOINT = DoneCheckpoint(query="counts", epoch=41, run=5, at=AT, duration_ms=12.5, rows=17, aborted=1)
+CHECKPOINT = DoneCheckpoint(
+    query="counts",
+    epoch=41,
+    run=5,
+    at=AT,
+    duration_ms=12.5,
+    rows=17,
+    aborted=1,
+    committed=2,
+    phases={TimedPhase.COMPUTE: 7.5, TimedPhase.PRE_COMMIT: 0.25},
+)
+CHECKPOINTS = [replace(CHECKPOINT, number=2), replace(CHECKPOINT, number=1)]
 PROGRESS = CopyProgress(copied_bytes=17, total_bytes=1_000)
 
 
@@ -145,7 +162,7 @@ def failure(folder: Path) -> None:
 
 def checkpoints(folder: Path) -> None:
     CheckpointsHistory(folder).add([CHECKPOINT, CHECKPOINT])
-    assert read_checkpoints(folder) == [CHECKPOINT, CHECKPOINT]
+    assert read_checkpoints(folder) == CHECKPOINTS
 
 
 def restarts(folder: Path) -> None:
@@ -218,8 +235,18 @@ if __name__ == "__main__":
     write()
 
 
-def test_a_checkpoint_that_was_written_before_rows_shown_again_were_counted_is_read(tmp_path: Path) -> None:
-    checkpoints(tmp_path)
+def test_a_checkpoint_that_was_written_before_phases_or_rows_shown_again_were_noted_is_read(tmp_path: Path) -> None:
+    """Each line is one of a release: without phases, and without rows shown again."""
+    older = replace(CHECKPOINT, committed=0, phases={})
+    line = b'{"query":"counts","epoch":41,"run":5,"at":%b,"duration_ms":12.5,"rows":17,"aborted":1,"redone":0%b}\n'
+    (tmp_path / "history" / "checkpoints").mkdir(parents=True)
+    lines = [line % (str(AT).encode(), more) for more in (b"", b',"shown_again":0')]
+    (tmp_path / "history" / "checkpoints" / "1.jsonl").write_bytes(b"".join(lines))
+    assert read_checkpoints(tmp_path) == [older, older]
+
+
+def test_a_failure_that_was_written_before_failures_were_counted_is_read(tmp_path: Path) -> None:
+    failure(tmp_path)
     [file] = [path for path in tmp_path.rglob("*") if path.is_file()]
-    file.write_bytes(file.read_bytes().replace(b',"shown_again":0', b""))
-    assert read_checkpoints(tmp_path) == [CHECKPOINT, CHECKPOINT]
+    file.write_bytes(re.sub(rb',"number":.*', b"}", file.read_bytes()))
+    assert read_failures(tmp_path) == [replace(FAILURE, restarts=0, of_epochs=0)]

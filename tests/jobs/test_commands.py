@@ -25,8 +25,9 @@ from tidegate.core.guarantees import Rows, Shows, guarantee_of
 from tidegate.core.levels import Level
 from tidegate.core.records import CheckpointRecord, Start, TakenPart, encode
 from tidegate.operate.beat import BEAT, JobState, write_beat
-from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.operate.checkpoints_history import CheckpointsHistory
 from tidegate.operate.control import Answer, Desk, Kind, Outcome
+from tidegate.operate.done_checkpoint import DoneCheckpoint
 from tidegate.operate.failures import Failure, add_failure
 from tidegate.operate.guarantees import write_guarantees
 from tidegate.operate.supervisor_lock import take_supervisor_lock

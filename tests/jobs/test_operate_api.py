@@ -15,8 +15,9 @@ from tidegate import TidegateError, operate
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.records import encode
 from tidegate.operate.beat import JobState
-from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.operate.checkpoints_history import CheckpointsHistory
 from tidegate.operate.control import Answer, Desk, Kind, Outcome
+from tidegate.operate.done_checkpoint import DoneCheckpoint
 from tidegate.operate.failures import Failure, add_failure
 from tidegate.storages.opening import open_storage
 
@@ -53,7 +54,7 @@ def test_what_cannot_be_opened_is_refused_with_a_code(
 def test_the_history_has_checkpoints_failures_and_restarts(tmp_path: Path) -> None:
     job = make_job(tmp_path)
     say(job, JobState.FAILED)
-    done = DoneCheckpoint(query="query", epoch=3, run=1, at=5.0, duration_ms=7.0, rows=2)
+    done = DoneCheckpoint(query="query", epoch=3, run=1, at=5.0, duration_ms=7.0, rows=2, number=1)
     CheckpointsHistory(job).add([done])
     for pause in (1.0, None):
         failure = Failure(at=6.0, code="TG-X", what="", where="", remedy="", restart_in_seconds=pause)
@@ -63,6 +64,10 @@ def test_the_history_has_checkpoints_failures_and_restarts(tmp_path: Path) -> No
     assert history.checkpoints == (done,)
     assert [each.restart_in_seconds for each in history.failures] == [None, 1.0]
     assert [each.restart_in_seconds for each in history.restarts] == [1.0]
+    assert client.epochs() == (done,)
+    assert client.epochs(before=5.0) == client.epochs(behind=1) == client.epochs(since=5.5) == ()
+    totals = client.totals()
+    assert (totals.queries["query"].last, totals.failures, totals.restarts) == (done, 2, 1)
     info = client.info()
     assert (info.job.state, info.queries, info.retained, info.drained_at) == (operate.State.FAILED, (), (), None)
 

@@ -14,7 +14,7 @@ from bench.child import MEASURES, SUITES
 from bench.figures import Figure, Machine, Results
 from bench.hops import Step, begun, done, seconds_until_shown
 from bench.pace import Pace
-from tidegate.operate.checkpoints_history import DoneCheckpoint
+from tidegate.operate.done_checkpoint import DoneCheckpoint
 
 MACHINE = Machine(system="Linux", cpu="a CPU", cores=2, memory_gib=23.5, file_system="ext4", versions={"java": "17"})
 

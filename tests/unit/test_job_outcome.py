@@ -60,8 +60,7 @@ def test_a_job_with_a_thread_that_lives_keeps_its_checkpoints_and_takes_no_savep
 
 def test_the_figures_of_a_job_tell_how_far_each_query_has_come():
     figures = JobFigures(["new", "busy"])
-    figures.of["busy"] = Figures(epoch=4, finished=3, epoch_ms=[8.0, 9.0])
+    figures.of["busy"] = Figures(epoch=4, finished=3)
     assert figures.under_way() == {"new": 0, "busy": 4}
     assert figures.finished() == {"new": -1, "busy": 3}
     assert (figures.has_done({"busy": 3}), figures.has_done({"busy": 4, "new": -1})) == (True, False)
-    assert (figures.last_epoch_ms("new"), figures.last_epoch_ms("busy")) == (None, 9.0)

@@ -125,7 +125,7 @@ def history(
 ) -> None:
     """Show the checkpoints and the failures of a job, newest first.
 
-    A checkpoint is an epoch that is done in all its sinks. The newest thousand checkpoints are kept, and under
+    A checkpoint is an epoch that is done in all its sinks. The newest 10,000 checkpoints are kept, and under
     `tidegate run` or inside YARN the newest hundred failures, over all restarts.
 
     Examples:

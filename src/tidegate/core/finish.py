@@ -123,7 +123,7 @@ def finish_decided_epoch(query: Query, run: Run, decided: Decided) -> Steps[Prep
     reached = yield from _advance(epoch, prepared, (yield from recall_finished_through()))
     yield from _tell_dead_letters(query, prepared)
     rows = sum(committable.rows for committable in prepared.committables)
-    yield Tell(EpochDone(epoch=epoch, rows=rows, reached=reached))
+    yield Tell(EpochDone(epoch=epoch, rows=rows, reached=reached, transactions=len(prepared.committables)))
     return prepared
 
 

@@ -42,6 +42,8 @@ class EpochDone(Happening):
     rows: int
     reached: FinishedThrough | None = field(default=None, repr=False)
     """How far the query is finished with it: the record that was written."""
+    transactions: int = 0
+    """Those of the epoch, which the sinks have committed."""
 
     def __str__(self) -> str:
         return f"every sink of epoch {self.epoch} has committed, {self.rows} rows"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegate.operate.asking import Stage
     from tidegate.operate.beat import Beat, QueryBeat, ShownSetting, read_beat
     from tidegate.operate.beat_reader import BeatReader
-    from tidegate.operate.checkpoints_history import ENTRIES_KEPT, DoneCheckpoint
+    from tidegate.operate.checkpoints_history import ENTRIES_KEPT
     from tidegate.operate.client import (
         ForgettableJob,
         JobClient,
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
         open_to_forget,
     )
     from tidegate.operate.control import Answer, Kind, Outcome
+    from tidegate.operate.done_checkpoint import DoneCheckpoint, TimedPhase
+    from tidegate.operate.epoch_totals import BOUNDS_MS, QueryTotals, Spread
     from tidegate.operate.failures import Failure
     from tidegate.operate.forgetting import Clearance
-    from tidegate.operate.job_views import BarriersView, JobHistory, JobInfo
+    from tidegate.operate.job_views import BarriersView, JobHistory, JobInfo, JobTotals
     from tidegate.operate.on_yarn import jobs_on_yarn, open_anywhere
     from tidegate.operate.saved_views import (
         BESIDE_TOPICS,
@@ -71,7 +73,7 @@ _HOMES = {
     "tidegate.operate.asking": ("Stage",),
     "tidegate.operate.beat": ("Beat", "QueryBeat", "ShownSetting", "read_beat"),
     "tidegate.operate.beat_reader": ("BeatReader",),
-    "tidegate.operate.checkpoints_history": ("ENTRIES_KEPT", "DoneCheckpoint"),
+    "tidegate.operate.checkpoints_history": ("ENTRIES_KEPT",),
     "tidegate.operate.client": (
         "ForgettableJob",
         "JobClient",
@@ -83,9 +85,11 @@ _HOMES = {
         "open_to_forget",
     ),
     "tidegate.operate.control": ("Answer", "Kind", "Outcome"),
+    "tidegate.operate.done_checkpoint": ("DoneCheckpoint", "TimedPhase"),
+    "tidegate.operate.epoch_totals": ("BOUNDS_MS", "QueryTotals", "Spread"),
     "tidegate.operate.failures": ("Failure",),
     "tidegate.operate.forgetting": ("Clearance",),
-    "tidegate.operate.job_views": ("BarriersView", "JobHistory", "JobInfo"),
+    "tidegate.operate.job_views": ("BarriersView", "JobHistory", "JobInfo", "JobTotals"),
     "tidegate.operate.on_yarn": ("jobs_on_yarn", "open_anywhere"),
     "tidegate.operate.saved_views": (
         "BESIDE_TOPICS",
@@ -119,16 +123,16 @@ for actions."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "BESIDE_TOPICS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "BarriersView", "Beat", "BeatReader", "Clearance",
-    "Difference", "DoneCheckpoint", "Ended", "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "JobClient",
-    "JobHistory", "JobInfo",
-    "JobView",
-    "Kind", "Named", "Outcome", "QueryBeat", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails",
-    "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Stage", "State", "Ticket",
-    "TicketState", "TicketView", "Transactions", "Verdict", "Verified", "Waiting", "check_restore",
-    "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "folder_here", "import_savepoint",
-    "inspect_savepoint", "jobs", "jobs_on_yarn", "list_savepoints", "list_transactions", "names", "open",
-    "open_anywhere", "open_archive", "open_to_forget", "read_beat", "stream_savepoint", "verify_savepoint",
+    "BESIDE_TOPICS", "BOUNDS_MS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "BarriersView", "Beat", "BeatReader",
+    "Clearance", "Difference", "DoneCheckpoint", "Ended", "Ending", "Failure", "Folder", "FolderIs",
+    "ForgettableJob", "JobClient", "JobHistory", "JobInfo", "JobTotals", "JobView", "Kind", "Named", "Outcome",
+    "QueryBeat", "QueryTotals", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails",
+    "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Spread", "Stage", "State", "Ticket",
+    "TicketState", "TicketView", "TimedPhase", "Transactions", "Verdict", "Verified", "Waiting", "check_restore",
+    "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "folder_here",
+    "import_savepoint", "inspect_savepoint", "jobs", "jobs_on_yarn", "list_savepoints", "list_transactions",
+    "names", "open", "open_anywhere", "open_archive", "open_to_forget", "read_beat", "stream_savepoint",
+    "verify_savepoint",
 ]  # fmt: skip
 
 

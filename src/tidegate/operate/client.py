@@ -6,6 +6,7 @@ process that reaches the storage. Code for actions is loaded at its first use.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +17,17 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.core.spelling import did_you_mean
 from tidegate.operate.beat import read_beat
-from tidegate.operate.checkpoints_history import ENTRIES_KEPT
+from tidegate.operate.checkpoints_history import ENTRIES_KEPT, read_checkpoints
 from tidegate.operate.control import Kind
-from tidegate.operate.job_views import JobHistory, JobInfo, read_history, read_info
+from tidegate.operate.done_checkpoint import DoneCheckpoint
+from tidegate.operate.job_views import (
+    JobHistory,
+    JobInfo,
+    JobTotals,
+    read_history,
+    read_info,
+    read_job_totals,
+)
 from tidegate.operate.status import JobView, find_job_folder, find_jobs, view_job
 from tidegate.storages.schemes import Folder, Where
 
@@ -103,6 +112,19 @@ class JobClient:
     def history(self, newest: int = ENTRIES_KEPT) -> JobHistory:
         """Checkpoints, failures and restarts, at most `newest` of each. Raises STORAGE_UNUSABLE, RECORD_..."""
         return read_history(self._folder, newest)
+
+    def epochs(
+        self, newest: int = 200, *, before: float = math.inf, since: float = -math.inf, behind: int = -1
+    ) -> tuple[DoneCheckpoint, ...]:
+        """The newest done epochs, newest first, at most `newest`. `before`, `since`: only those that were completed
+        before the one time, and not before the other one, in seconds since 1970. `behind`: only those with a higher
+        `number`. Reads no more of the history than that. Raises STORAGE_UNUSABLE.
+        """
+        return tuple(read_checkpoints(self._folder, newest, before=before, since=since, behind=behind))
+
+    def totals(self) -> JobTotals:
+        """What the job has done in all its starts. Raises STORAGE_UNUSABLE."""
+        return read_job_totals(self._folder)
 
     def runs_on_yarn(self, application: str) -> bool:
         """True if the job's newest driver runs, or ran, in this application of YARN; False if in none, or if it has

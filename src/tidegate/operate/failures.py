@@ -7,9 +7,12 @@ files are for information: only how long a command waits for the next driver dep
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
+from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.operate.beat import Beat
 from tidegate.operate.reports import FailureReport
@@ -36,6 +39,13 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Details of the error: a column, a row, a topic, a file. Files of older releases have none."""
     restart_in_seconds: float | None
     """Pause before the restart, in seconds; None if there was no restart."""
+    number: int = 0
+    """Its place among all failures of the job, from 1 on; it never goes back."""
+    restarts: int = 0
+    """The restarts of the job up to this one, also those that the history has forgotten. Files of older releases begin
+    to count at 0."""
+    of_epochs: int = 0
+    """The same for failures that name an epoch."""
 
 
 def failure_of(report: FailureReport, *, at: float, restart_in_seconds: float | None) -> Failure:
@@ -60,8 +70,13 @@ FAILURES_KEPT = 100
 def read_failures(job_folder: Where) -> list[Failure]:
     """The stored failures, newest first. Raises RECORD_CORRUPT for an invalid file."""
     storage = open_storage(job_folder)
-    found = ((name, storage.read(f"{_FOLDER}/{name}")) for name in reversed(_names(storage)))
-    return [_decode(storage, name, data) for name, data in found if data is not None]
+    return [found for name in reversed(_names(storage)) if (found := _read(storage, name)) is not None]
+
+
+def newest_failure(job_folder: Where) -> Failure | None:
+    """The newest stored failure that can be read: it has the counts of all. Raises STORAGE_UNUSABLE."""
+    storage = open_storage(job_folder)
+    return next(_readable(storage, _names(storage)), None)
 
 
 def restart_follows(job_folder: Folder, beat: Beat | None, now: float) -> bool:
@@ -71,10 +86,9 @@ def restart_follows(job_folder: Folder, beat: Beat | None, now: float) -> bool:
     """
     storage = open_storage(job_folder)
     names = [] if job_folder.is_local else _names(storage)
-    data = storage.read(f"{_FOLDER}/{names[-1]}") if names else None
-    if data is None:
+    newest = _read(storage, names[-1]) if names else None
+    if newest is None:
         return False
-    newest = _decode(storage, names[-1], data)
     if newest.restart_in_seconds is None or now > newest.at + newest.restart_in_seconds + _UNTIL_IT_BEGINS_SECONDS:
         return False
     return beat is None or (beat.started_at <= newest.at and not beat.state.is_an_end)
@@ -85,8 +99,15 @@ def add_failure(job_folder: Where, failure: Failure) -> None:
     time."""
     storage = open_storage(job_folder)
     names = _names(storage)
+    last = next(_readable(storage, names), None)
     number = int(names[-1].removesuffix(_SUFFIX)) + 1 if names else 1
-    short = msgspec.structs.replace(failure, what=failure.what[:_TEXT_KEPT])
+    short = msgspec.structs.replace(
+        failure,
+        what=failure.what[:_TEXT_KEPT],
+        number=number,
+        restarts=(0 if last is None else last.restarts) + (failure.restart_in_seconds is not None),
+        of_epochs=(0 if last is None else last.of_epochs) + (failure.epoch is not None),
+    )
     storage.put_if_absent(f"{_FOLDER}/{number:0{_DIGITS}}{_SUFFIX}", msgspec.json.encode(short))
     for name in names[: max(len(names) + 1 - FAILURES_KEPT, 0)]:
         storage.delete(f"{_FOLDER}/{name}")
@@ -107,9 +128,22 @@ def _names(storage: Storage) -> list[str]:
     return [name for name in storage.list(_FOLDER) if _NAME.fullmatch(name)]
 
 
-def _decode(storage: Storage, name: str, data: bytes) -> Failure:
+def _readable(storage: Storage, names: Sequence[str]) -> Iterator[Failure]:
+    """The stored failures that can be read, newest first."""
+    for name in reversed(names):
+        with suppress(TidegateError):
+            if (failure := _read(storage, name)) is not None:
+                yield failure
+
+
+def _read(storage: Storage, name: str) -> Failure | None:
+    """A stored failure; None if it was removed meanwhile."""
+    data = storage.read(f"{_FOLDER}/{name}")
+    if data is None:
+        return None
     try:
-        return parsed(data, Failure, "a failure of the job's history")
+        failure = parsed(data, Failure, "a failure of the job's history")
+        return msgspec.structs.replace(failure, number=int(name.removesuffix(_SUFFIX)))
     except Unreadable as flaw:
         where = storage.where(f"{_FOLDER}/{name}")
         raise flaw.error(where, "remove this file: it belongs only to the history, and no run needs it") from None

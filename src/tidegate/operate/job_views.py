@@ -13,8 +13,10 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.guarantees import Guarantee
 from tidegate.core.records import TakenPart
 from tidegate.operate.beat import ShownSetting
-from tidegate.operate.checkpoints_history import DoneCheckpoint, read_checkpoints
-from tidegate.operate.failures import Failure, read_failures
+from tidegate.operate.checkpoints_history import read_checkpoints, read_totals
+from tidegate.operate.done_checkpoint import DoneCheckpoint
+from tidegate.operate.epoch_totals import QueryTotals
+from tidegate.operate.failures import Failure, newest_failure, read_failures
 from tidegate.operate.guarantees import read_guarantees
 from tidegate.operate.sources import DescribedSource, read_sources
 from tidegate.operate.status import JobView, QueryView, view_job, view_queries
@@ -86,6 +88,19 @@ class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.failures if each.restart_in_seconds is not None)
 
 
+class JobTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job has done in all its starts, also what its history no longer keeps. These numbers only rise, until
+    somebody removes the history. `queries`: by query, those with a done epoch. `failures`, `restarts`: failures that
+    its supervisor has recorded, and those of them that a restart followed. `failures_of_epochs`: those of them that
+    name an epoch.
+    """
+
+    queries: dict[str, QueryTotals]
+    failures: int
+    restarts: int
+    failures_of_epochs: int
+
+
 def read_info(job_folder: Folder) -> JobInfo:
     """Raises STORAGE_UNUSABLE, and RECORD_... if the record of a drain is unreadable."""
     view, retained = view_job(job_folder), retained_numbers(job_folder)
@@ -109,4 +124,15 @@ def read_history(job_folder: Folder, newest: int) -> JobHistory:
         checkpoints=tuple(read_checkpoints(job_folder, at_most=newest)),
         failures=tuple(read_failures(job_folder)[:newest]),
         drained_at=drained_at(job_folder, view.job_id),
+    )
+
+
+def read_job_totals(job_folder: Folder) -> JobTotals:
+    """Lists two folders, and reads a file of each. Raises STORAGE_UNUSABLE."""
+    failure = newest_failure(job_folder)
+    return JobTotals(
+        queries=read_totals(job_folder),
+        failures=0 if failure is None else failure.number,
+        restarts=0 if failure is None else failure.restarts,
+        failures_of_epochs=0 if failure is None else failure.of_epochs,
     )

@@ -7,7 +7,6 @@ for a prepared epoch. In every other case it raises `EpochRefused`, and keeps th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
@@ -109,6 +108,7 @@ class EpochThread:
         results = verified(self._plan.verify, output.collect)
         self._demand_folder()
         done = read_results([bytes(result[0]) for result in results])
+        self._figures.clock.pre_committed(effect.epoch, max((each.pre_commit_seconds for each in done), default=0.0))
         if self._plan.dead_letters is not None:
             self._plan.dead_letters.judge(self._plan.query, effect.epoch, done)
         committables = tuple(committable for result in done for committable in result.committables)
@@ -167,7 +167,7 @@ class EpochThread:
         with self._shared.changed:
             self._shared.refuse_if_ending()
             self._shared.current = self._shared.begun = self._figures.epoch = epoch
-            self._figures.begun[epoch] = time.monotonic()
+            self._figures.clock.begins(epoch)
 
     def _let_in(self, epoch: int) -> None:
         """Wait for the rest of the pause since the last commits, and for readers that are too far behind. A stop ends
@@ -185,6 +185,7 @@ class EpochThread:
         self._plan.lets_in(epoch)
         with shared.changed:
             shared.watch.let_in(epoch)
+        self._figures.clock.let_in(epoch)
 
     def _failed(self, epoch: int, error: BaseException, said: ToldError | None) -> FailedEpoch:
         phase, fault = self._shared.watch.phase, None

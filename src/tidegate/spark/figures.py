@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+
+from tidegate.spark.epoch_times import EpochClock, EpochTimes
 
 _FIGURES_KEPT = 1000
 
 
 @dataclass(slots=True)
 class Figures:
-    """The figures of a query in this process, only for status and progress. `begun` and `logged`: when the epochs that
-    are not done began in this process, and when their entry in `commits` was seen; by the monotonic clock.
-    """
+    """The figures of a query in this process, only for status and progress."""
 
     epoch: int = -1
     finished: int = -1
@@ -29,13 +28,15 @@ class Figures:
     commit_delay_ms: list[float] = field(default_factory=list[float])
     prepared_seconds: float | None = None
     """How long the newest epoch has taken that was prepared in this process, since Spark called with it."""
-    begun: dict[int, float] = field(default_factory=dict[int, float])
-    logged: dict[int, float] = field(default_factory=dict[int, float])
+    clock: EpochClock = field(default_factory=EpochClock)
+    """The times of the epochs that are not done."""
+    newest: EpochTimes | None = None
+    """The times of the newest done epoch that began in this process."""
 
     def is_prepared(self, epoch: int) -> None:
         """Keep how long an epoch has taken until it was prepared."""
-        if (since := self.begun.get(epoch)) is not None:
-            self.prepared_seconds = time.monotonic() - since
+        if (seconds := self.clock.seconds_so_far(epoch)) is not None:
+            self.prepared_seconds = seconds
 
     def newest_epoch_seconds(self) -> float | None:
         """`prepared_seconds`, for the sources."""
@@ -43,9 +44,13 @@ class Figures:
 
     def is_done(self, epoch: int) -> None:
         """Keep how long an epoch has taken that began in this process."""
-        for figures, moments in ((self.epoch_ms, self.begun), (self.commit_delay_ms, self.logged)):
-            if (since := moments.pop(epoch, None)) is not None:
-                figures.append((time.monotonic() - since) * 1000)
+        took = self.clock.done(epoch)
+        if took is None:
+            return
+        self.newest = took
+        for figures, taken in ((self.epoch_ms, took.total_ms), (self.commit_delay_ms, took.commit_delay_ms)):
+            if taken is not None:
+                figures.append(taken)
                 del figures[:-_FIGURES_KEPT]
 
     def medians(self) -> tuple[float | None, float | None]:
@@ -71,9 +76,9 @@ class JobFigures:
         """For each query, the newest done epoch; -1 if there is none."""
         return {uid: each.finished for uid, each in self.of.items()}
 
-    def last_epoch_ms(self, uid: str) -> float | None:
-        """Duration of the newest done epoch of a query, from Spark's choice of its input on."""
-        return next(reversed(self.of[uid].epoch_ms), None)
+    def newest_times(self, uid: str) -> EpochTimes | None:
+        """The times of the newest done epoch of a query that began in this process."""
+        return self.of[uid].newest
 
 
 def _median(values: list[float]) -> float | None:

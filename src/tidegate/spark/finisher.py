@@ -20,7 +20,6 @@ from tidegate.core.ledger import Query
 from tidegate.core.records import Run
 from tidegate.operate.runner import Runner
 from tidegate.spark.epoch_watch import EpochRefused
-from tidegate.spark.figures import Figures
 from tidegate.spark.run_state import STREAM_IS_OVER
 from tidegate.spark.shared_state import SharedState
 
@@ -47,13 +46,11 @@ class Finisher:
         query: Query,
         runner: Runner,
         shared: SharedState,
-        figures: Figures,
         has_logged: Callable[[], bool],
     ) -> None:
         self._query = query
         self._runner = runner
         self._shared = shared
-        self._figures = figures
         self._has_logged = has_logged
         self._thread: threading.Thread | None = None
 
@@ -97,7 +94,6 @@ class Finisher:
                     return False  # the finisher reads once more; a torn entry would stay for ever
                 is_logged = shared.begun > epoch + 1
             if is_logged or self._has_logged():
-                self._figures.logged[epoch + 1] = time.monotonic()
                 return True
             with shared.changed:
                 shared.changed.wait(pause)

@@ -8,8 +8,16 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tidegate.core.effects import Happening
-from tidegate.core.happenings import EpochDone, RowsShownAgain, TransactionRedone, TransactionsAborted
-from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.core.happenings import (
+    DeadLettersWritten,
+    EpochDone,
+    EpochFailed,
+    RowsShownAgain,
+    TransactionRedone,
+    TransactionsAborted,
+)
+from tidegate.operate.checkpoints_history import CheckpointsHistory
+from tidegate.operate.done_checkpoint import DoneCheckpoint
 from tidegate.operate.rhythm import rhythm_of
 from tidegate.spark.ticking import Ticking
 from tidegate.storages.schemes import Folder
@@ -31,6 +39,8 @@ class Historian(Ticking):
         self._aborted: Counter[str] = Counter()
         self._redone: Counter[str] = Counter()
         self._shown_again: Counter[str] = Counter()
+        self._dead_letters: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
 
     def begin(self, handle: LiveJob) -> None:
         self._handle = handle
@@ -45,8 +55,12 @@ class Historian(Ticking):
                     self._redone[query] += 1
                 case RowsShownAgain(_, _, rows):
                     self._shown_again[query] += rows
-                case EpochDone(epoch, rows):
-                    self._done.append(self._entry(query, run, epoch, rows))
+                case DeadLettersWritten(_, _, rows):
+                    self._dead_letters[query] += rows
+                case EpochFailed(tolerated=True, in_new_process=False):  # any other one ends the process: see failures
+                    self._failed[query] += 1
+                case EpochDone():
+                    self._done.append(self._entry(query, run, happening))
                 case _:
                     pass
 
@@ -59,15 +73,20 @@ class Historian(Ticking):
     def last(self, error: BaseException | None) -> None:
         self.tick()
 
-    def _entry(self, query: str, run: int, epoch: int, rows: int) -> DoneCheckpoint:
+    def _entry(self, query: str, run: int, done: EpochDone) -> DoneCheckpoint:
+        times = None if run == 0 or self._handle is None else self._handle.figures.newest_times(query)
         return DoneCheckpoint(
             query=query,
-            epoch=epoch,
+            epoch=done.epoch,
             run=run,
             at=time.time(),
-            duration_ms=None if run == 0 or self._handle is None else self._handle.figures.last_epoch_ms(query),
-            rows=rows,
+            duration_ms=None if times is None else round(times.total_ms, 2),
+            rows=done.rows,
             aborted=self._aborted.pop(query, 0),
             redone=self._redone.pop(query, 0),
             shown_again=self._shown_again.pop(query, 0),
+            committed=done.transactions,
+            dead_letters=self._dead_letters.pop(query, 0),
+            failed=self._failed.pop(query, 0),
+            phases={} if times is None else times.phases,
         )

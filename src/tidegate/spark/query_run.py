@@ -118,7 +118,7 @@ class QueryRun:
         self._epochs = EpochThread(
             plan, self.runner, shared, thread, figures, plan.journal, self._opened, self._named_state
         )
-        self._finisher = Finisher(plan.query, self.runner, shared, figures, thread.has_logged)
+        self._finisher = Finisher(plan.query, self.runner, shared, thread.has_logged)
         self.threads = RunThreads(shared, thread, self._finisher)
         self.progress = RunProgress(plan, self.runner, shared, figures, listener)
 
@@ -278,6 +278,7 @@ class QueryRun:
         self.progress.tell(0 if self._run is None else self._run.run, happening)
 
     def _reach(self, point: str, epoch: int | None) -> None:
+        self.figures.clock.passes(point, epoch)
         STRIKES.reach(point, epoch)
         if (lost := self._lost_lease()) is not None:
             raise lost

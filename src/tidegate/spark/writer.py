@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,11 +37,12 @@ _REASONS_AT_MOST = 3
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one attempt: the committables of all sinks, the number of its rows, the number of refused rows that
-    became dead letters, and the first reasons.
+    became dead letters, and the first reasons. `pre_commit_seconds`: how long the sinks took to pre-commit.
     """
 
     committables: list[Committable]
     rows: int
+    pre_commit_seconds: float
     dead: int = 0
     reasons: list[str] = []
 
@@ -92,13 +94,15 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
             rows += batch.num_rows
             for writer in writers:
                 writer.write(batch, dead)
+        begun = time.monotonic()
         committables = _pre_commit(task, writers)
+        pre_commit_seconds = time.monotonic() - begun
     except BaseException:
         for writer in writers:
             writer.abort()
         raise
     STRIKES.reach("task.prepared", task.epoch)
-    result = TaskResult(committables=committables, rows=rows)
+    result = TaskResult(committables=committables, rows=rows, pre_commit_seconds=pre_commit_seconds)
     if dead is not None:
         result = msgspec.structs.replace(result, dead=dead.rows, reasons=dead.reasons)
     yield batch_of([binaries([msgspec.json.encode(result)])], ["committables"])

@@ -38,6 +38,7 @@ from bench import (
     scale_state,
     simulation,
     sink_delta,
+    sink_iceberg,
     sink_mariadb,
     sink_postgres,
     sink_redis,
@@ -105,6 +106,7 @@ SINKS: Mapping[str, Measure] = {
     "sink-mariadb-staged": sink_mariadb.measure,
     **{f"sink-redis-{each}": partial(sink_redis.measure, each) for each in sink_redis.BASELINES},
     "sink-delta": sink_delta.measure,
+    "sink-iceberg": sink_iceberg.measure,
     "sink-write-ahead": sink_write_ahead.measure,
 }
 PAGE: Mapping[str, Measure] = {"page-views": page.measure, "page-load": page_load.measure}

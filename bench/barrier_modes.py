@@ -229,6 +229,7 @@ def _run(spark: SparkSession, place: _Place, mode: Mode) -> Generator[tuple[JobH
     job = Job(
         "bench",
         spark=spark,
+        ui=False,
         listeners=[note],
         checkpointing_interval=_INTERVAL_SECONDS,
         checkpointing_dir=str(place.folder / "jobs"),

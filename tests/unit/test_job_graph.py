@@ -22,8 +22,24 @@ def sink(of: str, uid: str, **target: Any) -> DescribedSink:
     return DescribedSink(query=of, uid=uid, level=Level.EXACTLY_ONCE, keeps_evidence=True, target=target)
 
 
-@pytest.mark.parametrize("kind", ["channel", "kafka-channel"])
-def test_a_channel_joins_its_writer_and_its_readers(kind: str) -> None:
+EMBEDDED = {"type": "channel", "folder": "f/moved"}
+
+
+@pytest.mark.parametrize(
+    ("name", "writing", "reading"),
+    [
+        pytest.param("f/moved", EMBEDDED, EMBEDDED, id="embedded"),
+        pytest.param(
+            "shop-moved",
+            {"type": "kafka-channel", "topic": "shop-moved", "folder": "f/moved"},
+            {"type": "kafka-channel", "topics": ["shop-moved"]},
+            id="over Kafka",
+        ),
+    ],
+)
+def test_a_channel_joins_its_writer_and_its_readers(
+    name: str, writing: dict[str, Any], reading: dict[str, Any]
+) -> None:
     queries = [
         query("split", ("orders",), ("moved",)),
         query("even", ("moved-even",), ("out",)),
@@ -31,17 +47,17 @@ def test_a_channel_joins_its_writer_and_its_readers(kind: str) -> None:
     ]
     sources = [
         source("orders", type="files"),
-        source("moved-even", type=kind, folder="f/moved"),
-        source("moved-odd", type=kind, folder="f/moved"),
+        source("moved-even", **reading),
+        source("moved-odd", **reading),
     ]
-    sinks = [sink("split", "moved", type=kind, folder="f/moved"), sink("even", "out", type="other", what="Console")]
+    sinks = [sink("split", "moved", **writing), sink("even", "out", type="other", what="Console")]
     graph = graph_of(queries, sources, sinks)
     edges = {(edge.begin, edge.end) for edge in graph.edges}
     assert edges == {
         ("source:orders", "query:split"),
-        ("query:split", "channel:f/moved"),
-        ("channel:f/moved", "query:even"),
-        ("channel:f/moved", "query:odd"),
+        ("query:split", f"channel:{name}"),
+        (f"channel:{name}", "query:even"),
+        (f"channel:{name}", "query:odd"),
         ("query:even", "sink:even/out"),
         ("query:odd", "sink:odd/out"),
     }

@@ -12,8 +12,6 @@ from tidegate.operate.sinks import DescribedSink
 from tidegate.operate.sources import DescribedSource
 from tidegate.operate.status import QueryView
 
-_CHANNELS = frozenset({"channel", "kafka-channel"})
-
 
 class NodeKind(Enum):
     """What a node of a graph stands for."""
@@ -112,5 +110,12 @@ def _sink(query: str, uid: str, described: DescribedSink | None) -> GraphNode:
 
 
 def _channel(target: Mapping[str, Any]) -> str:
-    """The folder of the channel that is described; empty for what is no channel."""
-    return str(target.get("folder", "")) if target.get("type") in _CHANNELS else ""
+    """What names the channel that is described, at its writing end and at its reading end; empty for what is no
+    channel: the folder of an embedded one, the topic of one over Kafka."""
+    match target:
+        case {"type": "channel", "folder": str(folder)}:
+            return folder
+        case {"type": "kafka-channel", "topic": str(topic)} | {"type": "kafka-channel", "topics": [str(topic)]}:
+            return topic
+        case _:
+            return ""

@@ -88,6 +88,7 @@ SURROUNDINGS: Mapping[Code, Cure] = {
     Code.BROKER_FAILED: Cure.NONE,
     Code.JARS_UNAVAILABLE: Cure.NONE,
     Code.FILE_NAME: Cure.NONE,
+    Code.PAGE_UNUSABLE: Cure.NONE,
 }
 """Problems of the environment: some end by themselves, others need an action. Each code has its entry."""
 

@@ -32,7 +32,7 @@ class Extra(Enum):
     ICEBERG = ("iceberg", {"pyiceberg": "pyiceberg"}, "IcebergSink")
     UI = (
         "ui",
-        {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus-client": "prometheus_client"},
+        {"prometheus-client": "prometheus_client", "starlette": "starlette", "uvicorn": "uvicorn"},
         "tidegate ui, tidegate run --ui, Job(ui=True)",
     )
 

@@ -317,7 +317,7 @@ def test_what_happens_is_told_to_the_log(place: Place, caplog: pytest.LogCapture
     assert [each for each in events(caplog) if each[0] is not None] == [
         ("EpochPrepared", {"epoch": 0, "rows": 1}),
         ("EpochDecided", {"epoch": 0, "run": 1}),
-        ("EpochDone", {"epoch": 0, "rows": 1}),
+        ("EpochDone", {"epoch": 0, "rows": 1, "transactions": 1}),
     ]
 
 

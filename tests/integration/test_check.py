@@ -53,6 +53,7 @@ def test_a_machine_where_all_is_well(tmp_path: Path) -> None:
         "extra redis",
         "extra delta",
         "extra iceberg",
+        "extra ui",
         "settings",
         "storage",
         "locks",

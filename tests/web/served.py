@@ -133,7 +133,7 @@ def answer_of(connection: socket.socket) -> Answered:
     first, *lines = head.decode("latin-1").split("\r\n")
     named = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in named}
-    return Answered(int(first.split()[1]) if first else 0, headers, body)
+    return Answered(int(first.split()[1]) if " " in first else 0, headers, body)
 
 
 @contextmanager

@@ -15,6 +15,12 @@ from tidegate.operate.refusals import request_refused
 EVERY_SECONDS = 2.0
 
 
+def in_notebook() -> bool:
+    """True if this process is the kernel of a notebook. A program that only imports one is none."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
+
+
 def show(name: str, html: Callable[[], str], ended: Callable[[], bool], every_seconds: float = EVERY_SECONDS) -> None:
     """Show `html()` in the output of the cell that runs, and replace it until `ended()`; then once more. Returns at
     once. A look that fails is shown in the place of the job, and the next one is tried.
@@ -22,8 +28,7 @@ def show(name: str, html: Callable[[], str], ended: Callable[[], bool], every_se
     `every_seconds`: between two looks. On HDFS and S3 each look costs requests. Raises REQUEST_REFUSED outside a
     notebook.
     """
-    shell = sys.modules.get("IPython")
-    if shell is None or getattr(shell.get_ipython(), "kernel", None) is None:
+    if not in_notebook():
         raise request_refused(
             "a notebook, whose cell shows the job",
             "a Python without one",

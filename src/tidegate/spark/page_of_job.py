@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from tidegate.operate.notebook_view import in_notebook
 from tidegate.settings.config import Settings
 from tidegate.settings.given import PAGE_VARIABLE
 from tidegate.spark.companions import Companion
@@ -48,4 +49,4 @@ class PageOfJob(Companion):
 
 def _somebody_reads() -> bool:
     """True if the standard error is a screen or a notebook. Elsewhere it may be kept as a log, which shows no token."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    return sys.stderr.isatty() or in_notebook()

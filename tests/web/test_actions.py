@@ -1,4 +1,4 @@
-"""Long actions are tickets: the same id is the same request, whoever asks, how often, and on whichever page."""
+"""Long actions are tickets: the same id is the same request, from each client, on each page, however often."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 
 from tests.jobs.folders import another_driver, make_job, say
@@ -14,6 +15,7 @@ from tidegate import operate
 from tidegate.operate import Folder, Kind, TicketState
 from tidegate.operate.beat import JobState
 from tidegate.operate.control import Desk
+from tidegate.web import tickets
 from tidegate.web.tickets import Tickets, WantedAction
 
 SAVEPOINTS = f"/jobs/{ID}/savepoints"
@@ -174,3 +176,11 @@ def test_no_thread_stays_when_no_request_is_open(tmp_path: Path) -> None:
         assert not [each for each in threading.enumerate() if each.name == "tidegate-page-tickets"]
         assert tickets.look(client, "one").state is TicketState.DONE
         assert len(changes) >= 2, "the views are read anew after the request, and after its end"
+
+
+def test_a_request_that_there_is_no_room_for_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tickets, "OPEN_AT_MOST", 2)
+    with running_job(tmp_path) as driver, page(tmp_path) as client:
+        asked = [client.post(f"/jobs/{ID}/actions", json={"kind": "checkpoint", "id": f"n{n}"}) for n in range(3)]
+        assert [each.status_code for each in asked] == [202, 202, 503]
+        assert {each.id for each in driver.requests()} == {"n0", "n1"}

@@ -10,6 +10,8 @@ members after some time (`offsets.retention.minutes`). `tidegate forget` removes
 
 from __future__ import annotations
 
+import random
+import time
 from contextlib import suppress
 
 import msgspec
@@ -23,7 +25,8 @@ from tidegate.kafka.wire import Wire
 from tidegate.sinks.kafka.names import ids_begin
 from tidegate.sinks.staging import file_name
 
-_TRIES = 5
+_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0)
+"""Between five tries."""
 
 
 class TopicOwner(msgspec.Struct, frozen=True):
@@ -53,11 +56,14 @@ class TopicClaim:
     def take(self, identity: SinkIdentity, timeout_ms: int) -> None:
         """Claim the topic. Raises CHANNEL_TAKEN if another channel has it.
 
-        Raises KafkaRefused if other starts come between again and again.
+        Two starts that try again at once would fence each other again, and a broker under load can still have an older
+        try before it. So each pause is longer, and none has a fixed length. Raises KafkaRefused if other starts come
+        between again and again.
         """
-        for _ in range(_TRIES - 1):
+        for pause in _PAUSES_SECONDS:
             with suppress(KafkaRefused):
                 return self._take(identity, timeout_ms)
+            time.sleep(random.uniform(pause / 2, pause))
         return self._take(identity, timeout_ms)
 
     def _take(self, identity: SinkIdentity, timeout_ms: int) -> None:

@@ -21,20 +21,19 @@ if TYPE_CHECKING:
     from tidegate.operate.beat_reader import BeatReader
     from tidegate.operate.checkpoints_history import ENTRIES_KEPT
     from tidegate.operate.client import (
-        ForgettableJob,
         JobClient,
         existing_folder,
         jobs,
         list_transactions,
         names,
         open,
-        open_to_forget,
     )
     from tidegate.operate.control import Answer, Kind, Outcome
     from tidegate.operate.copy_progress import CopyProgress
     from tidegate.operate.done_checkpoint import DoneCheckpoint, TimedPhase
     from tidegate.operate.epoch_totals import BOUNDS_MS, QueryTotals, Spread
     from tidegate.operate.failures import Failure
+    from tidegate.operate.forgettable_job import ForgettableJob, open_to_forget
     from tidegate.operate.forgetting import Clearance
     from tidegate.operate.graph import Graph, GraphEdge, GraphNode, NodeKind, graph_of
     from tidegate.operate.job_log import JobLog
@@ -86,14 +85,12 @@ _HOMES = {
     "tidegate.operate.beat_reader": ("BeatReader",),
     "tidegate.operate.checkpoints_history": ("ENTRIES_KEPT",),
     "tidegate.operate.client": (
-        "ForgettableJob",
         "JobClient",
         "existing_folder",
         "jobs",
         "list_transactions",
         "names",
         "open",
-        "open_to_forget",
     ),
     "tidegate.operate.control": (
         "Answer",
@@ -111,6 +108,7 @@ _HOMES = {
         "Spread",
     ),
     "tidegate.operate.failures": ("Failure",),
+    "tidegate.operate.forgettable_job": ("ForgettableJob", "open_to_forget"),
     "tidegate.operate.forgetting": ("Clearance",),
     "tidegate.operate.graph": (
         "Graph",

@@ -49,7 +49,7 @@ class CheckpointsHistory:
         self._lines = [] if newest.before is None else _lines(newest.before, newest.entries)
 
     def add(self, checkpoints: Sequence[DoneCheckpoint]) -> None:
-        """Append checkpoints in the order in which they completed. Each gets its number."""
+        """Append checkpoints, oldest first. This numbers them."""
         first = epochs_in(self._totals) + 1
         rest = [msgspec.structs.replace(each, number=number) for number, each in enumerate(checkpoints, first)]
         while rest:

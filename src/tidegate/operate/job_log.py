@@ -1,7 +1,7 @@
 """The end of a job's newest log, without secrets.
 
-Only regular files in `logs/` of the job's folder are read. Neither that folder nor a file in it may be a link: whoever
-can write there would choose what is shown. Of a file at most its last 256 KiB are read.
+Only regular files in `logs/` of the job's folder are read. Neither that folder nor a file in it may be a link: a user
+who can write there could otherwise show any file. Of a file at most its last 256 KiB are read.
 """
 
 from __future__ import annotations

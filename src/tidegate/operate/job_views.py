@@ -90,7 +90,7 @@ class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 class JobTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What a job has done in all its starts, also what its history no longer keeps. These numbers only rise, until
-    somebody removes the history. `queries`: by query, those with a done epoch. `failures`, `restarts`: failures that
+    the history is removed. `queries`: by query, those with a done epoch. `failures`, `restarts`: failures that
     its supervisor has recorded, and those of them that a restart followed. `failures_of_epochs`: those of them that
     name an epoch.
     """

@@ -21,7 +21,7 @@ _ID_FIELDS = ("request_id", "trigger_id", "id")
 
 @dataclass(frozen=True, slots=True)
 class ActedOnPage:
-    """Somebody has acted through the page or the REST interface. `id`: that of the request, if it has one. `at`: when,
+    """An action came through the page or the REST interface. `id`: that of the request, if it has one. `at`: when,
     in UTC: a program may have no logging of its own, and then Python prints only this text."""
 
     at: str

@@ -38,7 +38,7 @@ AsksT = TypeVar("AsksT", bound=Asks)
 
 
 def build(site: Site, routes: Sequence[Route] = ROUTES, entry: PageEntry = NOBODY_ACTS) -> ASGIApp:
-    """The application that serves one storage. `entry`: where it is reached, and by whom."""
+    """The application that serves one storage. `entry`: the addresses of the server, and its tokens."""
     paths: dict[str, dict[Method, Route]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method] = route

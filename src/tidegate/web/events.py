@@ -126,7 +126,7 @@ def events_behind(
     told: ToldSoFar, news: JobNews, epochs: Iterable[Numbered], failures: Iterable[Numbered]
 ) -> tuple[list[bytes], ToldSoFar]:
     """The events for a client that knows what `told` says, in the order in which they are to be sent, and what it knows
-    then. Epochs and failures come first: whoever has seen a state has seen what led to it.
+    then. Epochs and failures come first: a client that has a state has what led to it.
     """
     found: list[bytes] = []
     position = told.position

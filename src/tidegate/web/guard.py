@@ -2,7 +2,7 @@
 
 Three kinds of attackers are meant. A site that a user of this machine looks at, whose scripts and forms reach this
 machine's own addresses: by a name of its own that suddenly means this machine (DNS rebinding), or across origins. A
-machine on the network. And somebody without the token beside those who have it.
+machine on the network. A program without the token, beside programs that have it.
 """
 
 from __future__ import annotations

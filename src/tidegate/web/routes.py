@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from starlette.responses import Response
 
@@ -10,7 +11,7 @@ from tidegate.web import metrics, monitoring, openapi
 from tidegate.web.flink.routes import FLINK
 from tidegate.web.own import access, cards, histories, live, log, streams
 from tidegate.web.own.action_routes import ACTIONS
-from tidegate.web.routing import Access, Method, Route, RouteRequest
+from tidegate.web.routing import JSON, Access, Method, Route, RouteRequest, reads
 from tidegate.web.shapes import (
     EpochRows,
     EventsOnAxis,
@@ -26,89 +27,33 @@ from tidegate.web.shapes import (
 )
 
 OWN: Sequence[Route] = (
-    Route(
-        method=Method.GET,
-        path="/jobs/cards",
-        summary="All jobs, those that failed first",
-        access=Access.READ,
-        handler=cards.get_cards,
-        answers=JobCards,
+    reads("/jobs/cards", "All jobs, those that failed first", cards.get_cards, JobCards),
+    reads("/jobs/{job}/live", "One job now: its driver, queries and graph", live.get_live, JobLive),
+    reads(
+        "/jobs/{job}/epochs",
+        "The newest epochs, with the time of each phase",
+        histories.get_epochs,
+        EpochRows,
+        histories.EpochsAsked,
     ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/live",
-        summary="One job now: its driver, queries and graph",
-        access=Access.READ,
-        handler=live.get_live,
-        answers=JobLive,
+    reads("/jobs/{job}/failures", "The failures, the newest first", histories.get_failures, Failures),
+    reads(
+        "/jobs/{job}/events-on-axis",
+        "Starts, failures and restarts, on the axis of the epochs",
+        histories.get_events_on_axis,
+        EventsOnAxis,
+        histories.SinceAsked,
     ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/epochs",
-        summary="The newest epochs, with the time of each phase",
-        access=Access.READ,
-        handler=histories.get_epochs,
-        answers=EpochRows,
-        query=histories.EpochsAsked,
+    reads(
+        "/jobs/{job}/transactions",
+        "The transactions that wait, each with the verdict on it",
+        histories.get_transactions,
+        TransactionsShape,
     ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/failures",
-        summary="The failures, the newest first",
-        access=Access.READ,
-        handler=histories.get_failures,
-        answers=Failures,
-    ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/events-on-axis",
-        summary="Starts, failures and restarts, on the axis of the epochs",
-        access=Access.READ,
-        handler=histories.get_events_on_axis,
-        answers=EventsOnAxis,
-        query=histories.SinceAsked,
-    ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/transactions",
-        summary="The transactions that wait, each with the verdict on it",
-        access=Access.READ,
-        handler=histories.get_transactions,
-        answers=TransactionsShape,
-    ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/sinks",
-        summary="The sinks, with what their readers see",
-        access=Access.READ,
-        handler=live.get_sinks,
-        answers=SinksShape,
-    ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/sources",
-        summary="The sources, with the lag of their readers",
-        access=Access.READ,
-        handler=live.get_sources,
-        answers=SourcesShape,
-    ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/settings",
-        summary="Each setting, and the place that has set it",
-        access=Access.READ,
-        handler=live.get_settings,
-        answers=SettingsShape,
-    ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/log",
-        summary="The end of the newest log, without secrets",
-        access=Access.READ,
-        handler=log.get_log,
-        answers=LogLines,
-        query=log.LogAsked,
-    ),
+    reads("/jobs/{job}/sinks", "The sinks, with what their readers see", live.get_sinks, SinksShape),
+    reads("/jobs/{job}/sources", "The sources, with the lag of their readers", live.get_sources, SourcesShape),
+    reads("/jobs/{job}/settings", "Each setting, and the place that has set it", live.get_settings, SettingsShape),
+    reads("/jobs/{job}/log", "The end of the newest log, without secrets", log.get_log, LogLines, log.LogAsked),
     Route(
         method=Method.GET,
         path="/access",
@@ -120,59 +65,48 @@ OWN: Sequence[Route] = (
 )
 
 MONITORING: Sequence[Route] = (
-    Route(
-        method=Method.GET,
-        path="/metrics",
-        summary="The metrics of all jobs, for Prometheus",
-        access=Access.READ,
-        handler=metrics.get_metrics,
-        answers=str,
-        media_type="text/plain",
+    reads("/metrics", "The metrics of all jobs, for Prometheus", metrics.get_metrics, str, media_type="text/plain"),
+    reads(
+        f"/monitoring/{monitoring.DASHBOARD}",
+        "A dashboard of these metrics for Grafana",
+        monitoring.get_dashboard,
+        JsonObject,
     ),
-    Route(
-        method=Method.GET,
-        path=f"/monitoring/{monitoring.DASHBOARD}",
-        summary="A dashboard of these metrics for Grafana",
-        access=Access.READ,
-        handler=monitoring.get_dashboard,
-        answers=JsonObject,
-    ),
-    Route(
-        method=Method.GET,
-        path=f"/monitoring/{monitoring.ALERTS}",
-        summary="Alert rules on these metrics for Prometheus",
-        access=Access.READ,
-        handler=monitoring.get_alerts,
-        answers=str,
+    reads(
+        f"/monitoring/{monitoring.ALERTS}",
+        "Alert rules on these metrics for Prometheus",
+        monitoring.get_alerts,
+        str,
         media_type="text/plain",
     ),
 )
 
 EVENTS: Sequence[Route] = (
-    Route(
-        method=Method.GET,
-        path="/events",
-        summary="The cards of all jobs as they change, as server-sent events",
-        access=Access.READ,
-        handler=streams.get_cards_events,
-        answers=str,
+    reads(
+        "/events",
+        "The cards of all jobs as they change, as server-sent events",
+        streams.get_cards_events,
+        str,
         media_type="text/event-stream",
     ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/events",
-        summary="A job's state, epochs and failures as they come, as server-sent events; Last-Event-ID resumes",
-        access=Access.READ,
-        handler=streams.get_job_events,
-        answers=str,
+    reads(
+        "/jobs/{job}/events",
+        "A job's state, epochs and failures as they come, as server-sent events; Last-Event-ID resumes",
+        streams.get_job_events,
+        str,
         media_type="text/event-stream",
     ),
 )
 
 
+@cache
+def _document() -> bytes:
+    return openapi.as_json(ROUTES)
+
+
 def get_openapi(asked: RouteRequest) -> Response:
     """`GET /openapi.json`."""
-    return Response(openapi.as_json(ROUTES), media_type="application/json")
+    return Response(_document(), media_type=JSON)
 
 
 ROUTES: Sequence[Route] = (
@@ -181,13 +115,6 @@ ROUTES: Sequence[Route] = (
     *MONITORING,
     *ACTIONS,
     *FLINK,
-    Route(
-        method=Method.GET,
-        path="/openapi.json",
-        summary="This interface, as an OpenAPI document",
-        access=Access.READ,
-        handler=get_openapi,
-        answers=JsonObject,
-    ),
+    reads("/openapi.json", "This interface, as an OpenAPI document", get_openapi, JsonObject),
 )
 """In the order of the document. The first route that fits a path counts."""

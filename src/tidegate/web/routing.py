@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from tidegate.web.site import Site
 
 
+JSON = "application/json"
+ACCEPTED = 202
+"""The status of an answer with a ticket."""
+
+
 class Access(Enum):
     """What a route lets its caller do. PAGE: load what the page itself consists of, with nothing of a job."""
 
@@ -26,7 +31,7 @@ class Acting(Enum):
 
     TOKEN = "token"
     REFUSED = "refused"
-    """Nobody: no token was given to the server, and none was shown."""
+    """Every action: no token was given to the server, and none was shown."""
 
 
 class Method(Enum):
@@ -70,4 +75,51 @@ class Route:
     body: type[Asks] | None = None
     status: int = 200
     flink: bool = False
-    media_type: str = "application/json"
+    media_type: str = JSON
+
+
+def reads(
+    path: str,
+    summary: str,
+    handler: Callable[[RouteRequest], object],
+    answers: Any,
+    query: type[Asks] = Nothing,
+    *,
+    flink: bool = False,
+    media_type: str = JSON,
+) -> Route:
+    """A view."""
+    return Route(
+        method=Method.GET,
+        path=path,
+        summary=summary,
+        access=Access.READ,
+        handler=handler,
+        answers=answers,
+        query=query,
+        flink=flink,
+        media_type=media_type,
+    )
+
+
+def begins(
+    path: str,
+    summary: str,
+    handler: Callable[[RouteRequest], object],
+    answers: Any,
+    body: type[Asks],
+    *,
+    flink: bool = False,
+) -> Route:
+    """An action that takes long: 202 and a ticket answer it."""
+    return Route(
+        method=Method.POST,
+        path=path,
+        summary=summary,
+        access=Access.ACT,
+        handler=handler,
+        answers=answers,
+        body=body,
+        status=ACCEPTED,
+        flink=flink,
+    )

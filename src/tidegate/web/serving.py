@@ -34,7 +34,7 @@ _EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 
 class WebPage:
-    """The page at one address, which it takes at once. `token` is None if nobody may act. A `with` closes it.
+    """The page at one address, which it takes at once. `token` is None if every action is refused. A `with` closes it.
 
     `address`: the `host:port` that it has taken. `url`: where browsers find it.
     """
@@ -74,7 +74,7 @@ class WebPage:
 
     @property
     def new_token(self) -> str | None:
-        """The token, if it was made at this start: whoever set one knows it."""
+        """The token, if it was made at this start. A token that was set is known."""
         return None if self.token is None or self.token.origin is not TokenOrigin.MADE else self.token.secret
 
     @property
@@ -111,8 +111,8 @@ class WebPage:
 def open_page(settings: Settings, environment: Mapping[str, str] = os.environ, *, new_token: bool = True) -> WebPage:
     """The page with the token of the settings or the environment, else with a new one.
 
-    `new_token` is False where nobody would read a new one: then nobody may act. Raises what `WebPage` raises, and
-    SETTING_VALUE for a token that does not fit.
+    `new_token` is False where no person reads a new one: then every action is refused. Raises what `WebPage` raises,
+    and SETTING_VALUE for a token that does not fit.
     """
     is_set = settings.ui_token_file is not None or TOKEN_VARIABLE in environment
     token = find_token(settings.ui_token_file, environment) if is_set or new_token else None
@@ -188,7 +188,7 @@ def _demand_safe(settings: Settings, token: Token | None, *, is_here: bool) -> N
         raise TidegateError(
             Code.SETTINGS_CLASH,
             expected=f"a token, in ui.token_file or {TOKEN_VARIABLE}, where other machines reach the page",
-            found="none, and nobody would read a new one",
+            found="none, and no person reads a new one",
             where=f"ui.host = {settings.ui_host}",
             next_step="write a token of 20 characters or more into a file, and set ui.token_file",
         )

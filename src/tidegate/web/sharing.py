@@ -1,4 +1,4 @@
-"""One reader for all that wait: the newest view of one thing, read in a period, as long as somebody waits for it."""
+"""One read serves all clients that wait: the newest view of one thing, once in a period, while a client waits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SharedView(Generic[ViewT]):
 
     @property
     def is_idle(self) -> bool:
-        """True if nobody waits, and nothing is read."""
+        """True if no reader waits, and nothing is read."""
         return self._waiting == 0 and self._reader is None
 
     async def newer(self, than: int) -> tuple[int, ViewT]:
@@ -68,14 +68,15 @@ class SharedView(Generic[ViewT]):
 
 
 class Streams:
-    """The shared views that somebody follows, by key. Any thread may ask."""
+    """The shared views that clients follow, by key. Any thread may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._views: dict[Hashable, SharedView[Any]] = {}
 
     def shared(self, key: Hashable, make: Callable[[], SharedView[ViewT]]) -> SharedView[ViewT]:
-        """The view of this key: one that there is, or the one that `make` gives. Those that nobody waits for go."""
+        """The view of this key: the one that is there, or else what `make` gives. Removes views that no client waits
+        for."""
         with self._lock:
             self._views = {known: view for known, view in self._views.items() if known == key or not view.is_idle}
             if key not in self._views:

@@ -38,7 +38,7 @@ class WantedAction:
 
 @dataclass(slots=True)
 class _Open:
-    """A ticket that somebody must look at. `ended_with`: what `poll` has raised."""
+    """A ticket that must be polled. `ended_with`: what `poll` has raised."""
 
     client: JobClient
     ticket: Ticket
@@ -83,6 +83,7 @@ class Tickets:
         with self._lock:  # so that a double click is one ticket
             known = self._open.get((client.name, wanted.id)) if wanted.id else None
             if known is None or known.is_over:
+                self._demand_room()  # before the request is sent
                 asked = client.ask(wanted.kind, into=wanted.into, format=wanted.format, id=wanted.id)
                 known = self._hold(client, asked)
             else:
@@ -117,15 +118,19 @@ class Tickets:
         with self._lock:
             ticket = None if (client.name, request_id) in self._open else client.ticket(request_id)
             if ticket is not None:
+                self._demand_room()
                 self._hold(client, ticket)
 
-    def _hold(self, client: JobClient, ticket: Ticket) -> _Open:
-        """The caller holds the lock."""
+    def _demand_room(self) -> None:
+        """Raises `RequestProblem` if too many requests are open. The caller holds the lock."""
         self._drop_old()
         if self.open_count >= OPEN_AT_MOST:
             raise RequestProblem(
                 HTTPStatus.SERVICE_UNAVAILABLE, f"{OPEN_AT_MOST} requests are open", "wait until one of them is over"
             )
+
+    def _hold(self, client: JobClient, ticket: Ticket) -> _Open:
+        """The caller holds the lock, and has found room."""
         pending = TicketView(id=ticket.id, kind=ticket.kind, state=TicketState.PENDING, stage=Stage.UNASKED)
         held = _Open(client, ticket, pending, self._clock() + ticket.patience_seconds)
         self._open[client.name, ticket.id] = held
@@ -149,12 +154,11 @@ class Tickets:
             time.sleep(_pause(cared))
 
     def _needs_care(self, each: _Open) -> bool:
-        """A request waits no longer than a command would; a client that looks at it goes on waiting. A copy always
-        ends."""
+        """A request waits no longer than a command would, or while a client looks at it. A copy always ends."""
         return not each.is_over and (each.view.stage is Stage.SAVING or self._clock() < each.until)
 
     def _drop_old(self) -> None:
-        """Forget the oldest requests that are over, or that nobody has asked about for long. The caller holds the
+        """Forget the oldest requests that are over, or that no client has asked about for long. The caller holds the
         lock."""
         idle = [key for key, each in self._open.items() if not self._needs_care(each)]
         for key in idle[: max(len(idle) - ENDED_KEPT, 0)]:
@@ -162,7 +166,7 @@ class Tickets:
 
 
 def _pause(cared: Sequence[_Open]) -> float:
-    """Seconds until the next look. A copy goes on with each look."""
+    """Seconds until the next look. Each look copies a part."""
     if any(each.view.stage is Stage.SAVING and not each.is_over for each in cared):
         return 0.0
     local = all(Folder.of(each.client.folder).is_local for each in cared)

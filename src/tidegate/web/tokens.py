@@ -31,7 +31,7 @@ _ADDRESSES_AT_MOST = 1_000
 _BYTES_OF_A_TOKEN = 32
 _SHORTEST = 20
 _TOKEN = re.compile(rf"[A-Za-z0-9._~+/-]{{{_SHORTEST},500}}=*")
-"""What `Authorization: Bearer` can carry (RFC 6750, 2.1), and long enough that nobody guesses it."""
+"""What `Authorization: Bearer` can carry (RFC 6750, 2.1), and too long to guess."""
 _BEARER = re.compile(r"bearer +(?P<token>[^ ]+) *", re.IGNORECASE)
 _READ_AT_MOST = 4_096
 
@@ -46,7 +46,7 @@ class TokenOrigin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The token. `shown`: itself, if it was made at this start: whoever set it knows it."""
+    """The token. `shown`: itself, if it was made at this start. A token that was set is known."""
 
     secret: str = field(repr=False)
     origin: TokenOrigin
@@ -106,7 +106,7 @@ class TooManyWrong(Exception):
 
 
 class Tokens:
-    """Compares the tokens of requests. Any thread may ask. `token`: None if nobody can have one."""
+    """Compares the tokens of requests. Any thread may ask. `token`: None if there is none."""
 
     def __init__(self, token: Token | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.token = token

@@ -89,7 +89,7 @@ class JarRun(Shape, frozen=True, kw_only=True):
 
 class CheckTicket(Shape, frozen=True, kw_only=True):
     """`state`: "pending", "done" or "failed". `verdict`: "ok", "migrate" or "impossible", with the changes, the reasons
-    against a start, and the epoch after which each query would go on."""
+    against a start, and the epoch after which each query would resume."""
 
     id: str
     state: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 from tidegate.web.flink import actions, checkpoints, cluster, exceptions, jars, jobs
 from tidegate.web.flink.action_shapes import (
@@ -33,40 +33,10 @@ from tidegate.web.flink.shapes import (
     JobStatusInfo,
     MultipleJobsDetails,
 )
-from tidegate.web.routing import Access, Method, Route, RouteRequest
-from tidegate.web.shapes import Asks, Nothing
+from tidegate.web.routing import ACCEPTED, Access, Method, Route, begins, reads
 
-_ACCEPTED = 202
-
-
-def _read(
-    path: str, summary: str, handler: Callable[[RouteRequest], object], answers: Any, query: type[Asks] = Nothing
-) -> Route:
-    return Route(
-        method=Method.GET,
-        path=path,
-        summary=summary,
-        access=Access.READ,
-        handler=handler,
-        answers=answers,
-        query=query,
-        flink=True,
-    )
-
-
-def _begin(path: str, summary: str, handler: Callable[[RouteRequest], object], body: type[Asks]) -> Route:
-    return Route(
-        method=Method.POST,
-        path=path,
-        summary=summary,
-        access=Access.ACT,
-        handler=handler,
-        answers=TriggerResponse,
-        body=body,
-        status=_ACCEPTED,
-        flink=True,
-    )
-
+_read = partial(reads, flink=True)
+_begin = partial(begins, flink=True)
 
 FLINK: Sequence[Route] = (
     _read("/config", "What a page needs to know", cluster.get_config, DashboardConfiguration),
@@ -82,7 +52,7 @@ FLINK: Sequence[Route] = (
         handler=actions.patch_cancel,
         answers=Empty,
         query=CancelAsked,
-        status=_ACCEPTED,
+        status=ACCEPTED,
         flink=True,
     ),
     _read("/jobs/{job}/config", "How a job is executed", jobs.get_job_config, JobConfig),
@@ -96,7 +66,7 @@ FLINK: Sequence[Route] = (
         checkpoints.get_checkpoints,
         CheckpointingStatistics,
     ),
-    _begin("/jobs/{job}/checkpoints", "Take a checkpoint", actions.post_checkpoint, CheckpointTrigger),
+    _begin("/jobs/{job}/checkpoints", "Take a checkpoint", actions.post_checkpoint, TriggerResponse, CheckpointTrigger),
     _read(
         "/jobs/{job}/checkpoints/config",
         "How checkpoints are taken",
@@ -115,15 +85,15 @@ FLINK: Sequence[Route] = (
         actions.get_checkpoint_trigger,
         CheckpointTriggerStatus,
     ),
-    _begin("/jobs/{job}/savepoints", "Take a savepoint", actions.post_savepoint, SavepointTrigger),
+    _begin("/jobs/{job}/savepoints", "Take a savepoint", actions.post_savepoint, TriggerResponse, SavepointTrigger),
     _read(
         "/jobs/{job}/savepoints/{trigger}",
         "How a savepoint, or a stop, goes that was asked for",
         actions.get_savepoint_trigger,
         SavepointTriggerStatus,
     ),
-    _begin("/jobs/{job}/stop", "Stop a job with a savepoint", actions.post_stop, StopTrigger),
-    _begin("/savepoint-disposal", "Remove a savepoint", actions.post_disposal, DisposalTrigger),
+    _begin("/jobs/{job}/stop", "Stop a job with a savepoint", actions.post_stop, TriggerResponse, StopTrigger),
+    _begin("/savepoint-disposal", "Remove a savepoint", actions.post_disposal, TriggerResponse, DisposalTrigger),
     _read("/savepoint-disposal/{trigger}", "How a removal goes", actions.get_disposal, DisposalStatus),
     _read("/jars", "The programs that may be started", jars.get_jars, JarList),
     Route(

@@ -22,5 +22,5 @@ def reported(beat: Beat | None, name: str, kind: SettingKind[ValueT]) -> ValueT:
 
 
 def set_values(beat: Beat | None) -> dict[str, str]:
-    """The settings that somebody has set. A secret is hidden."""
+    """The settings that are not defaults. A secret is hidden."""
     return {} if beat is None else {each.name: each.value for each in beat.settings if each.origin != "default"}

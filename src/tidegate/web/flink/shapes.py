@@ -178,7 +178,7 @@ class JobStatusInfo(Shape, frozen=True, kw_only=True):
 
 
 class ExecutionConfig(Shape, frozen=True, kw_only=True, rename="kebab"):
-    """How a job is executed. `user_config`: the settings that somebody has set; secrets are hidden."""
+    """How a job is executed. `user_config`: the settings that are not defaults; secrets are hidden."""
 
     restart_strategy: str
     job_parallelism: int

@@ -7,8 +7,8 @@ from tidegate.web.shapes import Shape
 
 
 class AccessShape(Shape, frozen=True, kw_only=True):
-    """`acting`: "token" if actions need it, "refused" if nobody may act. `programs`: whether programs may be started
-    from folders that the operator has allowed."""
+    """`acting`: "token" if actions need it, "refused" if every action is refused. `programs`: whether programs may be
+    started from folders that the operator has allowed."""
 
     acting: str
     may_act: bool

@@ -8,7 +8,7 @@ from tidegate.operate import SavepointDetails
 from tidegate.web.flink import jars
 from tidegate.web.flink.jar_shapes import CheckTicket, JarCheckAsked
 from tidegate.web.own import actions, savepoints
-from tidegate.web.routing import Access, Method, Route
+from tidegate.web.routing import Route, begins, reads
 from tidegate.web.savepoint_shapes import (
     DiffAsked,
     DiffShape,
@@ -20,88 +20,46 @@ from tidegate.web.savepoint_shapes import (
 )
 from tidegate.web.ticket_shapes import ActionAsked, ActionTicket
 
-_ACCEPTED = 202
-
 ACTIONS: Sequence[Route] = (
-    Route(
-        method=Method.POST,
-        path="/jobs/{job}/actions",
-        summary="Ask a job for a checkpoint, a savepoint, a stop, a drain or a cancel",
-        access=Access.ACT,
-        handler=actions.post_action,
-        answers=ActionTicket,
-        body=ActionAsked,
-        status=_ACCEPTED,
+    begins(
+        "/jobs/{job}/actions",
+        "Ask a job for a checkpoint, a savepoint, a stop, a drain or a cancel",
+        actions.post_action,
+        ActionTicket,
+        ActionAsked,
     ),
-    Route(
-        method=Method.GET,
-        path="/jobs/{job}/actions/{ticket}",
-        summary="How an action goes",
-        access=Access.READ,
-        handler=actions.get_action,
-        answers=ActionTicket,
+    reads("/jobs/{job}/actions/{ticket}", "How an action goes", actions.get_action, ActionTicket),
+    reads(
+        "/savepoints",
+        "The savepoints of a folder, or of the folders of all jobs",
+        savepoints.get_savepoints,
+        SavepointsShape,
+        SavepointsAsked,
     ),
-    Route(
-        method=Method.GET,
-        path="/savepoints",
-        summary="The savepoints of a folder, or of the folders of all jobs",
-        access=Access.READ,
-        handler=savepoints.get_savepoints,
-        answers=SavepointsShape,
-        query=SavepointsAsked,
+    reads(
+        "/savepoints/details",
+        "One savepoint: its queries, offsets, state and sinks",
+        savepoints.get_savepoint_details,
+        SavepointDetails,
+        SavepointAsked,
     ),
-    Route(
-        method=Method.GET,
-        path="/savepoints/details",
-        summary="One savepoint: its queries, offsets, state and sinks",
-        access=Access.READ,
-        handler=savepoints.get_savepoint_details,
-        answers=SavepointDetails,
-        query=SavepointAsked,
+    reads(
+        "/savepoints/diff", "What differs between two savepoints", savepoints.get_savepoint_diff, DiffShape, DiffAsked
     ),
-    Route(
-        method=Method.GET,
-        path="/savepoints/diff",
-        summary="What differs between two savepoints",
-        access=Access.READ,
-        handler=savepoints.get_savepoint_diff,
-        answers=DiffShape,
-        query=DiffAsked,
+    begins(
+        "/savepoints/verify",
+        "Read every file of a savepoint and compare it with the manifest",
+        savepoints.post_verify,
+        VerifyTicket,
+        VerifyAsked,
     ),
-    Route(
-        method=Method.POST,
-        path="/savepoints/verify",
-        summary="Read every file of a savepoint and compare it with the manifest",
-        access=Access.ACT,
-        handler=savepoints.post_verify,
-        answers=VerifyTicket,
-        body=VerifyAsked,
-        status=_ACCEPTED,
+    reads("/savepoints/verify/{ticket}", "How a verification goes", savepoints.get_verify, VerifyTicket),
+    begins(
+        "/jars/{jar}/check",
+        "Whether a program could be restored from a savepoint",
+        jars.post_check,
+        CheckTicket,
+        JarCheckAsked,
     ),
-    Route(
-        method=Method.GET,
-        path="/savepoints/verify/{ticket}",
-        summary="How a verification goes",
-        access=Access.READ,
-        handler=savepoints.get_verify,
-        answers=VerifyTicket,
-    ),
-    Route(
-        method=Method.POST,
-        path="/jars/{jar}/check",
-        summary="Whether a program could be restored from a savepoint",
-        access=Access.ACT,
-        handler=jars.post_check,
-        answers=CheckTicket,
-        body=JarCheckAsked,
-        status=_ACCEPTED,
-    ),
-    Route(
-        method=Method.GET,
-        path="/jars/{jar}/check/{ticket}",
-        summary="The verdict of such a check",
-        access=Access.READ,
-        handler=jars.get_check,
-        answers=CheckTicket,
-    ),
+    reads("/jars/{jar}/check/{ticket}", "The verdict of such a check", jars.get_check, CheckTicket),
 )

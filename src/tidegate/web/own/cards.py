@@ -1,4 +1,4 @@
-"""All jobs of a storage as cards: those that need somebody come first."""
+"""All jobs of a storage as cards: those that need attention come first."""
 
 from __future__ import annotations
 

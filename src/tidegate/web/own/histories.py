@@ -129,7 +129,7 @@ _WOULD = {
     "abort": "`tidegate txn abort` would abort it; so would the next start, and its input comes again",
     "in use": "the job runs and uses it: nothing is to be done",
     "foreign": "it belongs to another job, or to an earlier time of this one: `tidegate txn` leaves it alone",
-    "unknown": "nobody can tell by the records: look at the sink, then name it with `--force`",
+    "unknown": "the records do not tell: look at the sink, then name it with `--force`",
 }
 
 

@@ -3,7 +3,7 @@
 import { h, s, tell } from "./dom.js";
 import { NOTHING, count, span } from "./format.js";
 
-/** How a state looks: its tone, and a shape, so that nobody needs the colour. */
+/** How a state looks: its tone, and a shape, so that the colour is not needed. */
 const STATES = {
   RUNNING: ["good", "dot"],
   STARTING: ["info", "ring"],

@@ -16,7 +16,7 @@ export class Refused extends Error {
   }
 }
 
-/** Nobody answers. */
+/** The server does not answer. */
 export class Unreachable extends Error {}
 
 /** Whether the server answers. `failed`: how often it did not, in a row. */

@@ -1,4 +1,4 @@
-// All jobs of the storage; those that need somebody come first, as the server has sorted them.
+// All jobs of the storage; those that need attention come first, as the server has sorted them.
 
 import { at, h } from "../dom.js";
 import { ago, count, plural, rate, span, when } from "../format.js";

@@ -130,7 +130,9 @@ def test_the_timeline_is_read_with_the_arrow_keys(chromium: Browser, server: Ser
         page.keyboard.press("ArrowLeft")
         expect(page.locator(".readout")).to_contain_text("Epoch 18,205")
         for _ in range(60):
+            place = slider.get_attribute("aria-valuenow") or ""
             page.keyboard.press("ArrowLeft")
+            expect(slider).not_to_have_attribute("aria-valuenow", place)  # the page draws after the key
             if "restart" in (slider.get_attribute("aria-valuetext") or ""):
                 break
         expect(page.locator(".readout.restart")).to_contain_text("TG-EXECUTOR-LOST")

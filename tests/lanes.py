@@ -24,10 +24,10 @@ from typing import IO
 ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
-    ("crash", "jobs", "mysql", "postgres", "redis", "unit", "upsert", "web"),
+    ("crash", "jobs", "mysql", "postgres", "redis", "unit", "upsert"),
     ("clusters", "delta", "formats", "iceberg", "kafka", "outside", "simulation", "surprises"),
     ("house", "integration/test_[a-l]*.py", "storages"),
-    ("contract", "integration/test_[m-z]*.py"),
+    ("contract", "integration/test_[m-z]*.py", "web"),
 )
 """Folders and files of `tests/` by lane, as patterns, so that all lanes take about as long."""
 

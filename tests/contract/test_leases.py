@@ -46,6 +46,8 @@ class BesideAProcess(LeaseContract):
     """The other driver is another process."""
 
     timeout = ""
+    first = ""
+    """What the other process executes first."""
 
     def place(self) -> Where:
         """The folder of the job."""
@@ -53,7 +55,7 @@ class BesideAProcess(LeaseContract):
 
     @contextmanager
     def another_driver(self) -> Generator[Callable[[], None]]:
-        command = [sys.executable, "-c", _HOLD, str(self.place()), self.job, self.timeout]
+        command = [sys.executable, "-c", self.first + _HOLD, str(self.place()), self.job, self.timeout]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             try:
                 assert process.stdout is not None

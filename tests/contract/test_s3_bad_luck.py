@@ -57,6 +57,15 @@ def faults(s3: S3Server, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
         yield faults
 
 
+SHORT_WAITS = """
+from tidegate.storages.s3 import bucket, connection
+connection.FIRST_PATIENCE_SECONDS = connection.PATIENCE_SECONDS
+bucket._FIRST_PAUSE_SECONDS = bucket._THROTTLED_PAUSE_SECONDS = 0.005
+bucket._LONGEST_PAUSE_SECONDS = 0.1
+"""
+"""The same in another process: with the usual pauses, four requests of bad luck use up the first patience."""
+
+
 @contextmanager
 def short_waits(s3: S3Server, monkeypatch: pytest.MonkeyPatch, answer_seconds: float = 2.0) -> Generator[HttpFaults]:
     """The variables lead to the server through the proxy. Pauses are short."""
@@ -95,6 +104,7 @@ class TestTargetFiles(TargetFilesInABucket):
 
 class TestTerms(OfTerms):
     timeout = "16"
+    first = SHORT_WAITS
     races = 2
     patience_seconds = 30.0
 

@@ -135,14 +135,16 @@ def test_a_reader_that_resumes_under_another_name_reads_its_rows_in_flight(place
 
 
 def checkpoint_with_rows_in_flight(place: Place) -> int:
-    """The number of the newest one, after the job was canceled."""
+    """The number of the newest one, after the job was canceled. Words come while the job runs: those that are there at
+    its start may be read in one epoch.
+    """
     numbers = count()
-    with repeated(lambda: place.write(f"word {next(numbers)}"), times=60, every_seconds=0.2):
-        handle = with_slow_reader(place).start()
-        try:
+    handle = with_slow_reader(place).start()
+    try:
+        with repeated(lambda: place.write(f"word {next(numbers)}"), times=300, every_seconds=0.2):
             wait_until(lambda: in_flight(place) >= 5, "a checkpoint with rows in flight")
-        finally:
-            handle.cancel()
+    finally:
+        handle.cancel()
     return retained_numbers(Folder.of(place.checkpoints / "job"))[-1]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import IO, Any, cast
+from typing import IO
 
 import msgspec
 import pyarrow as pa
@@ -94,10 +94,6 @@ class _CountedRows(ParquetRows):
 
     stats = ""
 
-    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        super().__init__(file, schema)
-        self._schema = schema
-
     def close(self) -> None:
         super().close()
-        self.stats = stats_of(cast("Any", self._writer).writer.metadata, self._schema)
+        self.stats = stats_of(self.footer, self._schema)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO
 
 import msgspec
 import pyarrow as pa
@@ -18,9 +18,6 @@ from tidegate.sinks.iceberg import facts
 from tidegate.sinks.iceberg.columns import TableColumns, TableShape
 from tidegate.sinks.iceberg.place import folder_at
 
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
-
 
 class IcebergTransaction(Transaction):
     """Writes one attempt's staged files: those of the file sink, with more in the committable.
@@ -32,7 +29,7 @@ class IcebergTransaction(Transaction):
     def __init__(self, table: TableColumns, shape: TableShape, attempt: Attempt) -> None:
         self._table = table
         self._values: dict[str, list[str | None]] = {}
-        self._rows: list[_RowsWithFooter] = []
+        self._rows: list[ParquetRows] = []
         self._names: list[str] = []
         mine = dataclasses.replace(
             shape, columns=table, values=self._values, format=dataclasses.replace(shape.format, writer=self._writer)
@@ -67,20 +64,7 @@ class IcebergTransaction(Transaction):
     def abort(self) -> None:
         self._files.abort()
 
-    def _writer(self, file: IO[bytes], schema: pa.Schema) -> _RowsWithFooter:
-        """Called once for each file, in the order of their numbers."""
-        self._rows.append(_RowsWithFooter(file, schema))
+    def _writer(self, file: IO[bytes], schema: pa.Schema) -> ParquetRows:
+        """Called once for each file, in the order of their numbers. The format demands short decimals."""
+        self._rows.append(ParquetRows(file, schema, short_decimals=True))
         return self._rows[-1]
-
-
-class _RowsWithFooter(ParquetRows):
-    """Keeps the footer of its file. The format demands short decimals."""
-
-    footer: pq.FileMetaData
-
-    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        super().__init__(file, schema, short_decimals=True)
-
-    def close(self) -> None:
-        super().close()
-        self.footer = cast("Any", self._writer).writer.metadata

@@ -1,0 +1,39 @@
+"""The Parquet files of the sinks: what gets a dictionary, and a file without rows."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate.sinks.files.parquet import ParquetRows
+
+NESTED = pa.struct([("tags", pa.list_(pa.string())), ("counts", pa.map_(pa.string(), pa.int64()))])
+
+
+def test_only_columns_whose_values_repeat_have_a_dictionary() -> None:
+    """A dictionary of values that differ costs more CPU than the rest of the file."""
+    rows = pa.record_batch(
+        {
+            "id": pa.array(range(1_000)),
+            "a.b": [f"order {number}" for number in range(1_000)],
+            "country": ["NL", None, "DE", "NL"] * 250,
+            "nested": pa.array([{"tags": ["a", "b"], "counts": {"a": 1}}] * 1_000, NESTED),
+        }
+    )
+    file = io.BytesIO()
+    writer = ParquetRows(file, rows.schema)
+    writer.write(rows)
+    writer.close()
+    group = pq.read_metadata(file).row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    assert [column.path_in_schema for column in columns if not column.has_dictionary_page] == ["id", "a.b"]
+    assert pq.read_table(file).to_batches() == [rows]
+
+
+def test_a_file_without_rows_is_a_file() -> None:
+    file = io.BytesIO()
+    writer = ParquetRows(file, pa.schema({"id": pa.int64()}))
+    writer.close()
+    assert pq.read_table(file).to_pydict() == {"id": []}

@@ -24,9 +24,9 @@ from typing import IO
 ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
-    ("crash", "jobs", "mysql", "postgres", "redis", "unit", "upsert"),
+    ("crash", "jobs", "mysql", "postgres", "unit"),
     ("clusters", "delta", "formats", "iceberg", "kafka", "outside", "simulation", "surprises"),
-    ("house", "integration/test_[a-l]*.py", "storages"),
+    ("house", "integration/test_[a-l]*.py", "redis", "storages", "upsert"),
     ("contract", "integration/test_[m-z]*.py", "web"),
 )
 """Folders and files of `tests/` by lane, as patterns, so that all lanes take about as long."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract import flawed
+from tests.support.today import turn
 from tidegate.testing.contract import SinkContract
 
 Flawed = type[flawed.FlawedFiles] | type[flawed.FlawedTable]
@@ -30,6 +31,7 @@ def fails(contract: type[SinkContract], test: str, folder: Path) -> bool:
     return False
 
 
+@turn(0, of=4)
 @pytest.mark.parametrize("sink", FLAWS, ids=lambda sink: sink.__name__)
 def test_a_flaw_fails_the_test_that_names_it_and_no_other(sink: Flawed, tmp_path: Path) -> None:
     assert failing(flawed.contract_of(sink), tmp_path) == [sink.names]

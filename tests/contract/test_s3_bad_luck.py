@@ -20,7 +20,7 @@ from tests.support.s3_suites import (
     TargetFilesInABucket,
     open_uploads,
 )
-from tests.support.today import sampled, today
+from tests.support.today import sampled, today, turn
 from tidegate.core.errors import TidegateError
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.journals import open_journal
@@ -116,6 +116,7 @@ class TestTerms(OfTerms):
         return self.root / "job"
 
 
+@turn(2, of=4)
 def test_each_kind_of_request_comes_through_while_half_get_no_answer(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,7 @@ def test_each_kind_of_request_comes_through_while_half_get_no_answer(
         assert faults.struck[Fate.SILENCE] > 0
 
 
+@turn(1, of=2)
 def test_a_request_that_gets_no_answer_does_not_use_up_the_patience_with_a_server(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +150,7 @@ def test_a_request_that_gets_no_answer_does_not_use_up_the_patience_with_a_serve
             open_storage(s3.folder()).list("")
 
 
+@turn(0, of=2)
 def test_once_the_patience_with_a_server_is_over_each_request_waits_briefly_until_it_answers_again(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +191,7 @@ def test_large_files_come_through_in_parts_and_leave_none(s3: S3Server, monkeypa
     assert (open_journal(root).epochs(), open_uploads(s3, root)) == ([], 0)
 
 
+@turn(2, of=4)
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_a_lease_is_kept_although_a_request_of_its_renewal_gets_no_answer(s3: S3Server, method: str) -> None:
     """A renewal lists the terms, and puts the beat."""

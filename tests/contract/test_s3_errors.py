@@ -17,6 +17,7 @@ from botocore.compat import get_current_datetime
 from tests.support.command import tidegate
 from tests.support.http_faults import Fate, HttpFaults, Refusal
 from tests.support.s3 import BUCKET, READER, S3Endpoint, S3Server, environment, set_environment
+from tests.support.today import turn
 from tidegate.core.errors import TidegateError
 from tidegate.storages.check import check_storage
 from tidegate.storages.opening import open_storage
@@ -53,6 +54,7 @@ ANSWERS = [
 """What S3 answers, as AWS documents it, and a part of the next step."""
 
 
+@turn(1, of=4)
 @pytest.mark.parametrize(("answer", "next_step"), ANSWERS, ids=lambda each: getattr(each, "code", ""))
 def test_each_refusal_is_told_with_its_cure_by_every_request(
     s3: S3Server, answer: Refusal, next_step: str, capfd: pytest.CaptureFixture[str]

@@ -14,6 +14,7 @@ import pytest
 from tests.support.http_faults import UNANSWERED, Fate, HttpFaults
 from tests.support.s3 import S3Server, set_environment
 from tests.support.s3_suites import content, key_of, open_uploads, put
+from tests.support.today import turn
 from tidegate.core.errors import TidegateError
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.journals import open_journal
@@ -49,6 +50,7 @@ def test_a_put_whose_answer_is_lost_is_known_for_our_own(
     assert storage.read("decided/7") == b"ours"
 
 
+@turn(1, of=3)
 @pytest.mark.parametrize("fate", [Fate.LOSE_ANSWER, Fate.FAIL_AFTER, Fate.ERROR], ids=lambda each: each.name)
 def test_a_put_that_loses_knows_it_although_its_answer_is_lost(
     storage: Storage, faults: HttpFaults, fate: Fate

@@ -10,11 +10,13 @@ import pytest
 from tests.contract.draws import search
 from tests.contract.value_sinks import SINKS, cycled, is_taken
 from tests.contract.values import CONTAINERS, TYPES, contained
+from tests.support.today import turn
 from tidegate.sinks.value_table import TABLE, RefusedType, kind_of
 
 _DRAWS = 30
 
 
+@turn(3, of=4)
 @pytest.mark.parametrize("name", SINKS)
 def test_the_edges_of_each_type_come_back_from_each_container(name: str, tmp_path: Path) -> None:
     wrong: dict[tuple[str, str], str] = {}
@@ -26,6 +28,7 @@ def test_the_edges_of_each_type_come_back_from_each_container(name: str, tmp_pat
     assert wrong == {}
 
 
+@turn(0, of=3)
 @pytest.mark.parametrize("name", SINKS)
 def test_drawn_rows_come_back(name: str) -> None:
     drawn, rows = search(SINKS[name], _DRAWS)

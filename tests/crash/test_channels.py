@@ -32,7 +32,7 @@ KILLED_AT = (
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in KILLED_AT]))
+@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in KILLED_AT], every=2))
 def test_a_chain_of_two_queries_is_exact_when_its_driver_is_killed(tmp_path: Path, point: str) -> None:
     is_exact_after(tmp_path, str(tmp_path / "checkpoints"), point)
 
@@ -81,7 +81,7 @@ def test_rows_that_wait_in_a_channel_are_read_in_the_generation_that_continues_a
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in KILLED_AT[:6]], every=2))
+@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in KILLED_AT[:6]], every=2, on=1))
 def test_the_drain_of_a_chain_goes_on_after_each_kill_and_leaves_nothing_in_the_channel(
     tmp_path: Path, point: str
 ) -> None:

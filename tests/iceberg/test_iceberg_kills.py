@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).with_name("job_program.py")
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("point", sampled(KILL_POINTS, every=3))
+@pytest.mark.parametrize("point", sampled(KILL_POINTS, every=3, on=1))
 def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(tmp_path: Path, point: str) -> None:
     killed_and_finished(tmp_path, None, point)
     assert [path for path in (tmp_path / "warehouse").rglob("*.staged") if path.is_file()] == []

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
+from tests.support.today import turn
 from tidegate import FileSink, JobHandle, SocketSource, operate
 from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.core.errors import Code, TidegateError
@@ -24,6 +25,7 @@ def asked(place: Place, kind: Kind) -> Answer:
     return answer
 
 
+@turn(0, of=2)
 def test_a_checkpoint_of_the_program_waits_for_the_epoch_under_way(place: Place):
     place.write("sea")
     job = place.job()

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, wait_until_finished
 from tests.support.logged import told
+from tests.support.today import turn
 from tidegate import Job, PrintSink, SQLiteSink, uid
 from tidegate.checkpoints.done_epoch import fingerprints_in_force
 from tidegate.core.ledger import START
@@ -48,6 +49,7 @@ def saved(place: Place, job: Job) -> Path:
     return path
 
 
+@turn(0, of=2)
 def test_a_sum_that_becomes_a_count_is_refused_at_a_plain_start(place: Place):
     """Their state has one schema: Spark adds 1 to 5."""
     place.write({"word": "sea", "n": 5})
@@ -73,6 +75,7 @@ def test_a_sum_that_becomes_a_count_is_refused_at_a_restore(place: Place):
     assert place.table("totals") == [("sea", 12)]
 
 
+@turn(0, of=2)
 def test_what_was_accepted_needs_no_permission_again_and_the_old_program_is_then_another(
     place: Place, caplog: pytest.LogCaptureFixture
 ):
@@ -100,6 +103,7 @@ def test_state_that_spark_cannot_read_is_refused_before_it_is_accepted(place: Pl
     caught_up(totals(place))
 
 
+@turn(0, of=2)
 def test_an_accepted_restore_goes_on_without_permission_and_its_checkpoints_say_the_new_program(place: Place):
     place.write({"word": "sea", "n": 5})
     path = saved(place, totals(place))

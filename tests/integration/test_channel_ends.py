@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from tests.crash.channel_windows_program import drained_job, minutes, tens
 from tests.integration.place import Place, error_of, run, wait_until
-from tests.support.today import sampled
+from tests.support.today import sampled, turn
 from tidegate import FileSink, Job
 from tidegate.core.errors import Code
 
@@ -50,6 +50,7 @@ def is_passing(place: Place) -> bool:
     return bool(place.log("spark/offsets", "pass")) and len(place.log("ledger/done", "write")) == 3
 
 
+@turn(0, of=2)
 def test_a_stop_leaves_no_row_in_a_channel(place: Place) -> None:
     place.write("sea")
     handle = slow_chain(place).start()
@@ -83,6 +84,7 @@ def test_a_writer_waits_for_a_reader_that_is_too_far_behind_and_the_job_ends_all
         assert words_of(place) == [f"word-{number}" for number in range(8)]
 
 
+@turn(0, of=4)
 @pytest.mark.parametrize("end", ["stop without time", "cancel"])
 def test_rows_that_an_end_leaves_come_at_the_next_start(place: Place, end: str) -> None:
     place.write("sea")
@@ -102,6 +104,7 @@ def test_rows_that_an_end_leaves_come_at_the_next_start(place: Place, end: str) 
     assert words_of(place) == ["ice", "sand", "sea"]
 
 
+@turn(0, of=2)
 def test_a_stop_reads_a_channel_out_whose_reader_is_between_two_epochs_with_state_in_hashmap(place: Place) -> None:
     """The epoch behind the pause has begun for Spark, and none of its tasks: its state is as it was."""
     place.write("sea")
@@ -113,6 +116,7 @@ def test_a_stop_reads_a_channel_out_whose_reader_is_between_two_epochs_with_stat
     assert words_of(place) == ["sand", "sea"][-len(place.log("ledger/done", "write")) :]
 
 
+@turn(0, of=4)
 def test_what_a_reader_does_not_read_in_the_time_of_a_stop_comes_at_the_next_start(place: Place) -> None:
     place.write("sea")
     handle = slow_chain(place).start()
@@ -128,6 +132,7 @@ def test_what_a_reader_does_not_read_in_the_time_of_a_stop_comes_at_the_next_sta
     assert len(words_of(place)) == len(set(words_of(place))) == 10
 
 
+@turn(0, of=2)
 def test_a_drain_ends_event_time_query_after_query(place: Place) -> None:
     """Two windows one behind the other: nothing of either is visible before, all of both afterwards."""
     place.write({"at": "2024-01-01T00:00:01Z"}, {"at": "2024-01-01T00:00:02Z"}, {"at": "2024-01-01T00:00:21Z"})

@@ -51,6 +51,7 @@ def stopped_with_savepoint(place: Place) -> Path:
     return Path(saved)
 
 
+@turn(2, of=4)
 def test_a_job_resumes_elsewhere_from_the_savepoint_of_its_stop(place: Place) -> None:
     """Under another name, with other partitions and another backend; there its channel is empty."""
     saved = stopped_with_savepoint(place)
@@ -66,6 +67,7 @@ def test_a_job_resumes_elsewhere_from_the_savepoint_of_its_stop(place: Place) ->
     )
 
 
+@turn(2, of=4)
 def test_rows_of_the_timeline_that_a_restore_gives_up_are_not_read(place: Place) -> None:
     saved = stopped_with_savepoint(place)
     for word in ("sea", "wind"):
@@ -81,6 +83,7 @@ def test_rows_of_the_timeline_that_a_restore_gives_up_are_not_read(place: Place)
     assert place.table() == [("ice", 1), ("sand", 1), ("sea", 4), ("wind", 1)]
 
 
+@turn(0, of=4)
 def test_a_savepoint_waits_until_a_slow_reader_stands_at_the_barrier(place: Place) -> None:
     """The writer runs on meanwhile: what it writes behind the barrier is not in the savepoint."""
     place.write("sea")
@@ -172,6 +175,7 @@ def saved_epochs(folder: Path | None) -> dict[str, int]:
     return {each.done.query: each.done.epoch for each in open_savepoint(folder).record.queries}
 
 
+@turn(0, of=4)
 def test_a_cancel_with_a_savepoint_reads_the_channels_to_their_end(place: Place) -> None:
     """All queries end at once, the reader in the middle of an epoch; elsewhere the job resumes exactly."""
     with fed(place, files=10, every_seconds=0.2):

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run
 from tests.support.command import tidegate
+from tests.support.today import turn
 from tidegate import EmbeddedChannel, FileSink, Job, SQLiteSink
 from tidegate.channels.channel import Channel
 from tidegate.core.errors import Code
@@ -88,6 +89,7 @@ def numbers_of(place: Place, account: str) -> list[int]:
     return found
 
 
+@turn(0, of=2)
 def test_rows_of_one_key_come_in_their_order_through_a_keyed_channel(place: Place) -> None:
     """A bounded reader reads all epochs of its writer at once, with as many tasks as there are cores. Then the number
     of partitions is changed.
@@ -125,6 +127,7 @@ def test_a_key_that_the_rows_do_not_have_is_refused_before_the_start(place: Plac
     assert error_of(lambda: run(job)).catalogue_entry is Code.KEY_COLUMN
 
 
+@turn(0, of=2)
 def test_a_fresh_generation_reads_no_row_of_the_older_one(place: Place) -> None:
     place.write("sea")
     run(chain(place))

@@ -17,6 +17,7 @@ import pytest
 from tests.integration.place import Place
 from tests.support.command import tidegate
 from tests.support.killed_job import KilledJob
+from tests.support.today import turn
 from tidegate import FileSink
 from tidegate.cli.exits import Exit
 from tidegate.core.guarantees import Guarantee
@@ -182,6 +183,7 @@ def test_a_program_is_run_up_to_its_start_and_writes_nothing(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["app.py", "in"]
 
 
+@turn(2, of=4)
 def test_everything_against_its_start_is_listed_at_once(tmp_path: Path) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     program = app(tmp_path, PROGRAM)

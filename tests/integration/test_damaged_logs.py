@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.integration.place import Place, Row, error_of, run
 from tests.support.logged import events
+from tests.support.today import turn
 from tidegate import FileSink, Job
 from tidegate.core.failpoints import parse_strikes
 from tidegate.disk.strikes import STRIKES
@@ -139,6 +140,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
+@turn(2, of=4)
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=[name.replace(" ", "-") for name in DAMAGES])
 def test_a_damaged_log_is_put_in_order(copied: Place, damage: Damage):
     damage(copied.query() / "spark")
@@ -237,6 +239,7 @@ def test_an_epoch_whose_commits_entry_was_torn_runs_again(
     assert (status.queries[0].epoch, status.queries[0].aborted) == (2, 2)  # the attempts of both tasks
 
 
+@turn(0, of=3)
 @pytest.mark.parametrize("point", ["compute.after", "sync.after", "prepared.after"])
 def test_an_epoch_that_failed_before_spark_committed_runs_again(
     copied: Place, monkeypatch: pytest.MonkeyPatch, point: str
@@ -248,6 +251,7 @@ def test_an_epoch_that_failed_before_spark_committed_runs_again(
     assert counts_out(copied) == AFTER
 
 
+@turn(0, of=2)
 @pytest.mark.parametrize("point", ["commit.before", "commit.after", "done.before", "finished.before"])
 def test_a_decided_epoch_is_finished_by_the_next_start(copied: Place, monkeypatch: pytest.MonkeyPatch, point: str):
     run_into(copied, monkeypatch, f"{point}@2")

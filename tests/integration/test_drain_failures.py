@@ -29,6 +29,7 @@ from tests.integration.test_drain import (
 from tests.integration.test_supervised_line import under_supervision
 from tests.jobs.folders import tidegate
 from tests.support.driver import numbers
+from tests.support.today import turn
 from tidegate import Job, SQLiteSink
 from tidegate.checkpoints.drained import is_drained, read_drain
 from tidegate.core.drain import END_OF_TIME_MS
@@ -93,6 +94,7 @@ class AwayShelf(ShelfSink):
         return super().pending(identity)
 
 
+@turn(0, of=2)
 def test_what_recovery_meets_in_a_drain_is_what_is_said_and_a_sink_is_only_waited_for(place: Place):
     write_events(place, "00:00:01")
     sink = AwayShelf("shelf", place.folder, place.query() / "ledger/runs")
@@ -297,6 +299,7 @@ class ClosedShelf(ShelfSink):
         return super().begin(attempt)
 
 
+@turn(0, of=3)
 def test_a_drain_that_fails_in_a_sink_is_a_supervisors_to_start_again_however_often(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):

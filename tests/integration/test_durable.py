@@ -127,6 +127,7 @@ def test_a_row_source_is_read_in_epochs_as_it_wants_them(place: Place):
     assert status.epochs == 2
 
 
+@turn(0, of=2)
 def test_a_query_over_a_finished_and_a_living_source_takes_savepoints_and_is_restored(place: Place):
     """The finished source holds up nothing: checkpoints go on, and a restore reads none of its rows again."""
 

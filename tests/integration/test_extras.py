@@ -14,6 +14,7 @@ import pytest
 
 import tidegate
 from tests.house.repository import ROOT
+from tests.support.today import turn
 from tidegate.extras import ALL, Extra
 from tidegate.operate.guarantees import read_guarantees
 from tidegate.settings.found import read_settings_file
@@ -68,6 +69,7 @@ def without_extras(folder: Path, program: str) -> subprocess.CompletedProcess[st
     )
 
 
+@turn(2, of=4)
 def test_files_and_sqlite_work_in_the_base_installation(tmp_path: Path) -> None:
     done = without_extras(tmp_path, PIPELINE)
     assert done.returncode == 0, done.stderr

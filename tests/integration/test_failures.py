@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.integration.place import NO_DATA_EPOCHS, Place, error_of, run, setting, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink, StageOnlyShelfSink
+from tests.support.today import turn
 from tidegate import FileSink, Job, SQLiteSink, TidegateError
 from tidegate.core.errors import Code
 from tidegate.spark.job_runs import JobRuns
@@ -149,6 +150,7 @@ def test_a_stop_does_not_wait_for_ever_for_a_sink_and_the_next_start_commits(pla
     assert place.log("ledger/done") == [0]
 
 
+@turn(0, of=2)
 def test_an_outage_that_lasted_long_does_not_make_the_stop_longer(place: Place):
     """The pauses between the tries have grown to seconds; a stop does not sit one out."""
     place.write("sea")

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run
+from tests.support.today import turn
 from tidegate import FileSink
 from tidegate.core.records import Outcome
 from tidegate.sinks.base import SinkPlan
@@ -94,6 +95,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 
 
+@turn(2, of=3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("format", FORMATS)
 def test_spark_reads_the_same_rows(spark: SparkSession, tmp_path: Path, format: str, layout: str) -> None:
@@ -113,6 +115,7 @@ def test_spark_reads_the_same_lines(spark: SparkSession, tmp_path: Path, layout:
     assert counted(reader.load(str(tmp_path / "out")), rows) == counted(rows, rows)
 
 
+@turn(0, of=2)
 def test_a_text_names_its_folder_as_spark_itself_does(spark: SparkSession, tmp_path: Path) -> None:
     odd = [*TEXTS, *BROKEN_LINES, "\x01\x1f\x7f", "a" * 240, *map(chr, range(1, 0x7F))]
     rows = nasty(spark, odd).select("id", F.col("text").alias("te xt#=1"))

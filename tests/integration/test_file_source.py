@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until_finished
+from tests.support.today import turn
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 
 SCHEMA = "word string"
@@ -98,6 +99,7 @@ def test_a_folder_that_was_moved_between_two_starts_is_gone_on_with(place: Place
     assert words(place) == ["sand", "sea"]
 
 
+@turn(1, of=3)
 def test_two_folders_that_were_moved_are_gone_on_with_in_a_union_with_windows(place: Place):
     def job(first: Path, second: Path) -> Job:
         made = place.job()
@@ -163,6 +165,7 @@ def test_an_epoch_that_has_lost_all_its_files_is_skipped_with_all_columns(place:
     assert words(place) == ["sand"]
 
 
+@turn(1, of=3)
 @pytest.mark.parametrize("change", ["longer", "later", "other bytes"])
 def test_a_file_that_changed_before_its_epoch_came_again_is_refused_by_name(place: Place, change: str):
     gate = Gate(place)
@@ -215,6 +218,7 @@ def test_a_file_that_changes_while_its_epoch_runs_fails_the_epoch(place: Place):
     assert not (place.folder / "out.db").exists() or words(place) == []
 
 
+@turn(0, of=2)
 def test_a_changed_file_that_was_read_is_ignored_refused_or_read_again(place: Place, caplog: pytest.LogCaptureFixture):
     write(place.input, "0.json", "sea")
     run(words_job(place))

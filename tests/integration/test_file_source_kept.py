@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until_finished
 from tests.integration.test_file_source import SCHEMA, Gate, cut_off, gated_job, source, words, words_job, write
+from tests.support.today import turn
 from tidegate import FileSource, Job, SparkSource, SQLiteSink
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.manifests import read_retained
@@ -27,6 +28,7 @@ def job_of_spark(place: Place, gate: Gate) -> Job:
     return job
 
 
+@turn(1, of=3)
 def test_a_checkpoint_of_spark_s_own_file_source_is_gone_on_with(place: Place):
     gate, count = Gate(place), 12  # Spark puts ten entries of its log together
     for number in range(count):
@@ -63,6 +65,7 @@ def two_queries(place: Place, **options: Any) -> Job:
     return job
 
 
+@turn(2, of=4)
 @pytest.mark.parametrize("options", [{"after_done": "delete"}, {"cleanSource": "delete"}, {"archive": True}])
 def test_files_go_when_both_queries_have_them_and_both_have_every_row(place: Place, options: dict[str, Any]):
     archive = place.folder / "archive"

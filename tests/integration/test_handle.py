@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, error_of, evaluate, run, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink, TalkativeSink
 from tests.support.logged import events
+from tests.support.today import turn
 from tidegate import FileSink, Job, JobHandle, PrintSink, RateSource, SQLiteSink
 from tidegate.logs.lines import FORMS, LogFormat, line_of
 from tidegate.operate.beat import JobState, read_beat
@@ -128,6 +129,7 @@ def numbers_job(place: Place) -> Job:
     return job
 
 
+@turn(0, of=2)
 def test_a_busy_job_is_stopped_and_goes_on_without_a_gap(place: Place):
     for epoch in (2, 5):
         handle = numbers_job(place).start()

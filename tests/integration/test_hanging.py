@@ -17,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.integration.place import Place, error_of, run, wait_until
 from tests.integration.shelf import FitfulShelfSink, ShelfSink
+from tests.support.today import turn
 from tidegate import FileSink, FileSource, Job
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
@@ -105,6 +106,7 @@ def test_a_stop_does_not_wait_for_ever_for_an_epoch_that_hangs_in_a_sync(place: 
     assert error_of(shelf_job(place).start).catalogue_entry is Code.DRIVER_ALIVE
 
 
+@turn(0, of=2)
 def test_a_start_that_did_not_come_back_keeps_the_locks_for_the_life_of_the_process(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
@@ -242,6 +244,7 @@ def test_a_query_that_runs_again_is_ended_with_its_job_when_the_next_one_cannot(
     assert not handle.outcome.may_still_write()
 
 
+@turn(0, of=2)
 def test_a_query_that_failed_runs_again_while_another_one_waits_for_its_sink(place: Place):
     """The first query has ended, but for its commit."""
     place.write("sea")

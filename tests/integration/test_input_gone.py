@@ -69,6 +69,7 @@ def test_files_that_were_read_before_the_savepoint_are_not_needed_any_more(place
     assert windows_out(place) == [("00:00:00", 4)], "three rows of files that are gone, and one since"
 
 
+@turn(1, of=3)
 def test_a_file_that_came_and_went_before_the_restore_is_missed_by_nobody(place: Place):
     path = saved(place)
     place.write(event("04", "gone"))

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from tests.integration.place import Place, run, wait_until_finished
+from tests.support.today import turn
 from tidegate import FileSink
 from tidegate.spark import connectors
 from tidegate.spark.local_files import local_files_conf
@@ -20,6 +21,7 @@ _FAULTS_OF_ENDED_CHILDREN = 8
 """Where in `/proc/<pid>/stat`, behind the name of the program, the page faults stand of children that have ended."""
 
 
+@turn(0, of=3)
 @pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
 def test_spark_starts_no_process_for_the_files_of_an_epoch(place: Place, backend: str) -> None:
     job = place.job(state_backend=backend, parallelism="2")

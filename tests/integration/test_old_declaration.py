@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from tests.integration.place import Place
+from tests.support.today import turn
 from tidegate import FileSource, Job, SQLiteSink
 from tidegate.spark.old_declaration import Again, Unanswerable, ask_again, tables_again
 
@@ -56,6 +57,7 @@ def test_columns_that_come_from_folders_are_asked_again(place: Place, made: str)
     assert "source words: its columns have changed" in (differs(job) or "")
 
 
+@turn(0, of=2)
 def test_a_schema_that_the_first_start_has_found_holds_for_a_standby_that_was_declared_before_it(place: Place):
     def source(job: Job) -> DataFrame:
         return job.source("words", FileSource(str(place.input), format="json"))
@@ -72,6 +74,7 @@ def test_a_schema_that_the_first_start_has_found_holds_for_a_standby_that_was_de
     assert differs(late) is None
 
 
+@turn(1, of=2)
 def test_files_of_a_table_beside_the_stream_are_listed_again(place: Place):
     spark, folder = place.spark, str(place.folder / "names")
     spark.range(1).selectExpr("'sea' AS word").write.parquet(folder)

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from tests.integration.place import Place, Row, error_of, wait_until_finished
 from tests.integration.test_restore import Counter, run_from
 from tests.integration.test_state_change import counted_by_hand
+from tests.support.today import turn
 from tidegate import Job, Restore, SQLiteSink, uid
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.ledger import DECIDED, entry
@@ -76,6 +77,7 @@ def planned(place: Place, rows: DataFrame, mode: str = "append") -> dict[str, st
     return {each.uid: each.name for each in operators_planned(place.spark, plan)}
 
 
+@turn(1, of=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_operator_of_any_kind_keeps_its_uid_in_sparks_plan(place: Place, kind: str):
     """Below what Spark's optimizer moves, merges and leaves out around it."""
@@ -181,6 +183,7 @@ def rows_of(place: Place) -> list[str]:
     return [row for (row,) in place.table()]
 
 
+@turn(3, of=4)
 @pytest.mark.parametrize(
     ("before", "after", "format"),
     [
@@ -213,6 +216,7 @@ def test_state_goes_on_behind_an_operator_that_is_put_before_and_one_that_is_put
     assert rows_of(place) == ['{"most":8}'], "1 of the savepoint, 3 and 4 once: more than the 7 of the wind"
 
 
+@turn(0, of=2)
 def test_an_operator_that_was_put_before_is_taken_out_again_where_somebody_allows_it(place: Place):
     place.write(event("00:01", "sea", 1), event("00:01", "sea", 1))
     path = saved(place, counting(place, lambda events: most(sums(once(events)))))

@@ -159,6 +159,7 @@ def test_sigterm_ends_a_program_that_does_something_else_when_its_job_has_stoppe
     assert ended_cleanly(tmp_path)
 
 
+@turn(0, of=4)
 def test_an_interrupt_stops_the_job_of_its_own_cell_alone(tmp_path: Path) -> None:
     """A notebook interrupts the process by SIGINT, whichever cell runs; pyspark then cancels all that Spark does."""
     process = start(tmp_path, CELLS)

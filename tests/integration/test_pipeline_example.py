@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from tests.integration.place import Place
+from tests.support.today import turn
 from tidegate import FileSource
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipeline.py"
@@ -15,6 +16,7 @@ SECONDS = 30
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
 
+@turn(2, of=4)
 def test_each_large_order_of_a_visit_that_has_ended_is_an_alert_once(place: Place) -> None:
     """The rows come in two starts. Visits that end later than two seconds before the last click are still open."""
     (place.folder / "rows").mkdir()

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of
 from tests.integration.test_restore import event, saved
+from tests.support.today import turn
 from tidegate import FileSink, Job, SavedState, read_savepoint
 from tidegate.checkpoints.spark_layout import is_state
 from tidegate.savepoints.folder import open_savepoint, verify
@@ -35,6 +36,7 @@ def rows_of(state: SavedState, operator: int, **given: Any) -> list[Any]:
     return state.state("counts", operator=operator, **given).selectExpr("key.*", "value.*", "partition_id").collect()
 
 
+@turn(1, of=2)
 @pytest.mark.parametrize("backend", ["rocksdb", pytest.param("hashmap", marks=pytest.mark.more)])
 def test_state_is_read_long_after_the_job_and_where_it_was_moved_to(place: Place, backend: str):
     place.write(*(event("01", word) for word in WORDS), event("01", WORDS[0]))

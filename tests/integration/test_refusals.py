@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSource
 
 from tests.integration.place import Place, error_of, evaluate, run
 from tests.support.small_disk import SmallDisk
+from tests.support.today import turn
 from tidegate import FileSink, FileSource, Job, PrintSink, SparkSource, SQLiteSink, TidegateError, TwoPhaseSink
 from tidegate.core.records import JobRecord, Start, decode, encode
 from tidegate.spark.sources.source import StreamLoader
@@ -518,6 +519,7 @@ def test_a_ledger_from_another_checkpoint_folder_is_refused(place: Place):
     assert (error.code, "ffffffff" in error.found) == ("TG-JOB-MISMATCH", True)
 
 
+@turn(0, of=2)
 @pytest.mark.parametrize("name", ["job.json", "start", "decided/0", "finished_through"])
 def test_a_record_of_a_newer_release_is_refused_and_kept(place: Place, name: str):
     ledger = ran_once(place)

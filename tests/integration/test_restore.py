@@ -19,6 +19,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from tests.integration.place import NO_DATA_EPOCHS, Place, Row, error_of, setting, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
 from tests.support.logged import told
+from tests.support.today import turn
 from tidegate import FileSink, FileSource, FunctionSink, Job, PrintSink, Restore, SQLiteSink, TidegateError
 from tidegate.core.records import JobRecord, decode, encode
 from tidegate.operate.app_check import CHECK_ONLY
@@ -75,6 +76,7 @@ def everything(place: Place) -> dict[str, bytes]:
     return {str(path.relative_to(place.folder)): path.read_bytes() for path in files}
 
 
+@turn(1, of=2)
 @pytest.mark.parametrize("backend", ["rocksdb", pytest.param("hashmap", marks=pytest.mark.more)])
 def test_groups_that_were_begun_before_the_savepoint_end_after_it(
     place: Place, backend: str, caplog: pytest.LogCaptureFixture
@@ -102,6 +104,7 @@ def test_groups_that_were_begun_before_the_savepoint_end_after_it(
     assert job_record(place).generation == 2
 
 
+@turn(1, of=2)
 def test_under_another_name_and_in_another_folder_what_was_due_comes_first(place: Place):
     place.write(event("01"), event("16"))
     with setting(place.spark, NO_DATA_EPOCHS, "false"):  # so that the savepoint comes before the due epoch
@@ -154,6 +157,7 @@ def test_a_job_goes_back_behind_visible_rows_only_where_somebody_says_so_and_onc
     assert (place.table(), job_record(place).generation) == ([("sand",)] * 4 + [("sea",)], 4)
 
 
+@turn(1, of=2)
 def test_a_job_moves_with_a_savepoint_that_it_claims_and_no_other_job_takes_its_targets(place: Place):
     place.write(event("01"))
     path = saved(place, counting(place))
@@ -167,6 +171,7 @@ def test_a_job_moves_with_a_savepoint_that_it_claims_and_no_other_job_takes_its_
     assert job_record(place) == msgspec.structs.replace(first, generation=2)
 
 
+@turn(1, of=2)
 def test_of_two_folders_that_claim_one_savepoint_the_second_one_is_refused_and_stays_empty(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
@@ -279,6 +284,7 @@ def test_who_goes_back_has_what_was_decided_committed_first_and_once_more_behind
     assert shelf.rows() == ["sand", "sand", "sea"]
 
 
+@turn(0, of=2)
 def test_a_check_tells_the_verdict_and_touches_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):

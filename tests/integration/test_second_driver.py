@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
+from tests.support.today import turn
 from tidegate import FileSink, Job
 
 PROGRAM = Path(__file__).with_name("second_driver.py")
@@ -21,6 +22,7 @@ def job_of(place: Place) -> Job:
     return job
 
 
+@turn(2, of=4)
 def test_a_second_start_is_refused_in_this_process_and_in_another(place: Place):
     place.write("sea")
     first = job_of(place).start()

@@ -66,6 +66,7 @@ def counts_out(place: Place) -> dict[int, list[tuple[str, int]]]:
 # --- timeout, tolerable_failures ---------------------------------------------------------------------------
 
 
+@turn(1, of=3)
 def test_an_epoch_that_takes_too_long_is_cancelled_and_comes_again_with_the_same_input(
     place: Place, caplog: pytest.LogCaptureFixture
 ):
@@ -93,6 +94,7 @@ def test_an_epoch_that_takes_too_long_is_cancelled_and_comes_again_with_the_same
     assert place.table() == [("boom", 1), ("sea", 3)]
 
 
+@turn(0, of=2)
 def test_an_epoch_that_takes_too_long_fails_a_job_that_tolerates_none(place: Place):
     (place.folder / "mined").touch()
     place.write("boom", "sea")
@@ -122,6 +124,7 @@ def slow_counts(place: Place, seconds: float, **settings: Any) -> Job:
     return job
 
 
+@turn(3, of=4)
 def test_an_epoch_that_needs_three_times_the_timeout_has_more_time_at_each_try(
     place: Place, caplog: pytest.LogCaptureFixture
 ):
@@ -143,6 +146,7 @@ def test_an_epoch_that_needs_three_times_the_timeout_has_more_time_at_each_try(
     assert place.log("ledger/overdue") == [], "what is kept of the tries goes when the epoch is done"
 
 
+@turn(0, of=2)
 def test_a_job_that_tolerates_no_failed_epoch_gives_it_more_time_when_it_is_started_again(place: Place):
     """What the tries had is durable: nothing else is left of the process that was started before."""
     place.write("boom", "sea")
@@ -157,6 +161,7 @@ def test_a_job_that_tolerates_no_failed_epoch_gives_it_more_time_when_it_is_star
     assert place.log("ledger/overdue") == []
 
 
+@turn(0, of=2)
 def test_what_an_epoch_had_prepared_when_it_took_too_long_is_aborted(place: Place):
     """One task has prepared its rows, another one hangs, in every run until the hold is lifted: what the first run had
     prepared goes although the epoch is not done. On a slow machine other runs may be cut off, too: no difference."""
@@ -340,6 +345,7 @@ def written_at(place: Place, folder: str, epoch: int) -> float:
     return file.stat().st_mtime
 
 
+@turn(1, of=2)
 def test_an_epoch_begins_no_sooner_than_the_pause_after_the_last_commits(place: Place):
     """The commits take their time: the pause is counted from their end."""
     for word in ("sea", "sand", "wind"):
@@ -384,6 +390,7 @@ class PlacedShelfSink(ShelfSink):
     prepared_rows_have_their_place: ClassVar[bool] = True
 
 
+@turn(0, of=2)
 @pytest.mark.parametrize(("allowed", "ahead"), [(1, 0), (2, 1), (3, 2)])
 def test_so_many_epochs_may_wait_for_their_commits(place: Place, allowed: int, ahead: int):
     for word in ("sea", "sand", "wind", "salt"):
@@ -448,6 +455,7 @@ def manifests(place: Place) -> dict[int, CheckpointRecord]:
     return dict(sorted(found.items()))
 
 
+@turn(1, of=2)
 @pytest.mark.parametrize("retained", [1, 3])
 def test_so_many_of_the_newest_checkpoints_have_a_manifest(place: Place, retained: int):
     sink = ShelfSink("shelf", place.folder)
@@ -603,6 +611,7 @@ class Killed(BaseException):
     """The process is gone."""
 
 
+@turn(1, of=2)
 @pytest.mark.parametrize(
     "killed_at", [0, 1, 4, 8, *(pytest.param(step, marks=pytest.mark.more) for step in (2, 3, 5, 6, 7))]
 )

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, error_of, wait_until
 from tests.support.line_server import LineServer
 from tests.support.peer import Peer
+from tests.support.today import turn
 from tidegate import Job, JobHandle, Restore, SocketSource, SQLiteSink, operate
 from tidegate.checkpoints.ingest_layout import segments
 from tidegate.checkpoints.ingest_part import log_end
@@ -49,6 +50,7 @@ def test_a_savepoint_holds_the_lines_that_arrived_and_no_epoch_has_counted(place
     assert counts(place) == {"sea": 2, "sand": 1, "wind": 1, "rain": 1}
 
 
+@turn(1, of=2)
 def test_a_job_that_goes_back_counts_again_what_its_own_log_has_and_each_line_once(place: Place):
     with Peer() as peer:
         handle = counting(place, peer.port).start()
@@ -66,6 +68,7 @@ def test_a_job_that_goes_back_counts_again_what_its_own_log_has_and_each_line_on
     assert counts(place) == {"sea": 2, "sand": 1, "wind": 1}
 
 
+@turn(1, of=2)
 def test_a_fork_begins_with_its_own_copy_of_the_part_and_the_first_job_goes_on(place: Place):
     count_to_the_end(place, b"sea\n")
     arrive(place, b"sand")
@@ -78,6 +81,7 @@ def test_a_fork_begins_with_its_own_copy_of_the_part_and_the_first_job_goes_on(p
     assert before == {file.name: (path / file.name).read_bytes() for file in open_savepoint(path).record.files}
 
 
+@turn(0, of=2)
 def test_a_retained_checkpoint_of_a_killed_job_is_gone_back_to(place: Place):
     with Peer() as peer:
         handle = counting(place, peer.port, checkpointing_retained=10).start()
@@ -102,6 +106,7 @@ def test_a_job_that_ends_with_a_savepoint_takes_nothing_in_behind_it(place: Plac
     assert log_end(part, "saved") == log_end(the_log(place), "own")
 
 
+@turn(0, of=2)
 def test_a_canonical_savepoint_and_positions_alone_go_on_with_the_lines_too(place: Place):
     with Peer() as peer:
         handle = counting(place, peer.port).start()

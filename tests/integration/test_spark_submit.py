@@ -11,6 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.support.today import turn
 from tidegate.spark.worker_daemon import MODULE
 
 PROGRAM = """
@@ -56,6 +57,7 @@ def run(folder: Path, *command: str | Path, environment: Mapping[str, str]) -> l
     return [*first.split()[1:], *rest]
 
 
+@turn(2, of=3)
 def test_what_spark_submit_says_stands_and_the_rest_suits_short_epochs(tmp_path: Path):
     options = ["--master", "local[3]", "--conf", "spark.sql.adaptive.enabled=true"]
     assert run(tmp_path, SUBMIT, *options, environment={}) == [

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
+from tests.support.today import turn
 from tidegate import FileSink, FileSource, SQLiteSink
 
 
@@ -44,6 +45,7 @@ BACKENDS = {
 }
 
 
+@turn(0, of=2)
 @pytest.mark.parametrize("case", BACKENDS)
 def test_each_backend_leaves_files_of_its_own_and_counts_alike(place: Place, case: str):
     settings, left = BACKENDS[case]
@@ -68,6 +70,7 @@ def snapshot_bytes(place: Place, **settings: str | float) -> list[int]:
     return [after - before for before, after in zip([0, *sizes], sizes, strict=False)]
 
 
+@turn(1, of=2)
 def test_an_incremental_snapshot_adds_what_is_new_and_another_one_everything(place: Place):
     (place.folder / "other").mkdir()
     other = Place(place.folder / "other", place.spark)
@@ -95,6 +98,7 @@ def partitions(place: Place) -> list[str]:
     return sorted(path.name for path in state(place).iterdir() if path.name.isdigit())
 
 
+@turn(0, of=2)
 @pytest.mark.parametrize(("retained", "kept"), [(1, 10), (9, 12)])
 def test_spark_keeps_as_many_epochs_as_are_retained_and_ten_at_least(place: Place, retained: int, kept: int):
     job = place.job(checkpointing_retained=retained)

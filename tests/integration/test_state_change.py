@@ -18,6 +18,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from tests.integration.place import Place, error_of, setting
 from tests.integration.test_restore import Counter, event, everything, run_from, saved
+from tests.support.today import turn
 from tidegate import FileSink, Job, Restore, SQLiteSink
 from tidegate.core.records import SavedQuery, SavepointRecord
 from tidegate.core.spark_log import parse_offsets
@@ -119,6 +120,7 @@ def words_counted(place: Place, **settings: str) -> Job:
     return job
 
 
+@turn(0, of=2)
 def test_a_restore_that_fails_while_it_writes_state_leaves_the_job_as_it_was_and_the_next_one_is_whole(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
@@ -148,6 +150,7 @@ def test_a_restore_that_fails_while_it_writes_state_leaves_the_job_as_it_was_and
     assert compare_state(place, path, ("rocksdb", 3)) == len(WORDS)
 
 
+@turn(0, of=2)
 def test_an_error_in_one_of_the_threads_ends_the_others_and_is_the_users(place: Place, monkeypatch: pytest.MonkeyPatch):
     place.write(*WORDS)
     path = saved(place, words_counted(place, state_backend="hashmap", parallelism="4"))

@@ -10,11 +10,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, run
+from tests.support.today import turn
 from tidegate import PrintSink, TidegateError
 from tidegate.spark.state.fault import state_fault
 from tidegate.storages.schemes import Folder
 
 
+@turn(2, of=3)
 @pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
 def test_a_file_of_state_that_is_gone_is_named(place: Place, backend: str):
     count_words(place, backend)

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, error_of, run, setting, wait_until_finished
 from tests.integration.test_restore import event, everything, run_from, saved
 from tests.integration.test_state_change import KINDS, every_kind
+from tests.support.today import turn
 from tidegate import FileSink, Job, read_savepoint
 from tidegate.core.records import SavedFile, SavedQuery, SavepointRecord, StatefulOperator, encode
 from tidegate.savepoints.folder import MANIFEST, open_savepoint, verify
@@ -68,6 +69,7 @@ def rows_of(place: Place, savepoint: Path) -> dict[str, dict[str, int]]:
     return said
 
 
+@turn(1, of=2)
 @pytest.mark.parametrize("backend", ["rocksdb", pytest.param("hashmap", marks=pytest.mark.more)])
 def test_a_savepoint_says_how_many_rows_of_state_each_operator_has(place: Place, backend: str):
     place.write(event("01", "sea1"), event("02", "wind2"), event("03", "sand"))
@@ -76,6 +78,7 @@ def test_a_savepoint_says_how_many_rows_of_state_each_operator_has(place: Place,
     assert rows_of(place, path) == {"counts": {"0": 4}, "once": {"0": 5}, "pairs": {"0": 5}}
 
 
+@turn(1, of=2)
 def test_state_is_counted_on_this_disk_and_elsewhere_whatever_file_system_is_the_default(place: Place):
     """On YARN a path without a scheme is one of HDFS, and tasks do not reach the disk of the driver."""
     place.write(event("01", "sea1"), event("02", "wind2"), event("03", "sand"))

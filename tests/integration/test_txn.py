@@ -14,6 +14,7 @@ import pytest
 
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
 from tests.support.command import tidegate
+from tests.support.today import turn
 from tidegate import FileSink, FunctionSink, Job, SQLiteSink
 from tidegate.cli.exits import Exit
 from tidegate.operate.sinks import SINKS
@@ -38,6 +39,7 @@ def from_another_terminal(place: Place, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@turn(0, of=2)
 def test_a_decided_epoch_that_its_sink_did_not_take_is_committed_from_outside_and_not_repeated(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):

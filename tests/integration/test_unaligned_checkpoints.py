@@ -49,6 +49,7 @@ def with_rows_in_flight(place: Place, *, aligned_timeout: float = 0.0) -> Checkp
     return [each for each in checkpoints(place) if each.in_flight][-1]
 
 
+@turn(2, of=4)
 def test_a_restore_reads_the_rows_in_flight_and_is_exact(place: Place) -> None:
     """Twice: also the second restore finds them, although the job has run behind them since."""
     checkpoint = with_rows_in_flight(place)

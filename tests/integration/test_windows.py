@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import NO_DATA_EPOCHS, Place, run, setting, wait_until_finished
+from tests.support.today import turn
 from tidegate import FileSink, Job, SQLiteSink
 
 
@@ -39,6 +40,7 @@ def watermarks(place: Place, epoch: int) -> tuple[int, int]:
     return json.loads(offsets)["batchWatermarkMs"], json.loads(commits)["nextBatchWatermarkMs"]
 
 
+@turn(0, of=4)
 @pytest.mark.parametrize("by_spark", ["true", "false"], ids=["spark-runs-it", "spark-leaves-it"])
 def test_a_bounded_job_ends_with_every_window_that_is_due(place: Place, by_spark: str):
     with setting(place.spark, NO_DATA_EPOCHS, by_spark):
@@ -52,6 +54,7 @@ def test_a_bounded_job_ends_with_every_window_that_is_due(place: Place, by_spark
     assert closed_windows(place) == {1: [("00:00:00", 2)], 3: [("00:00:10", 2)]}, "00:00:03 came too late"
 
 
+@turn(1, of=2)
 def test_what_was_due_at_the_stop_comes_first_at_the_restart(place: Place):
     write_events(place, "00:00:01", "00:00:16")
     with setting(place.spark, NO_DATA_EPOCHS, "false"):  # so that the stop comes before the due epoch

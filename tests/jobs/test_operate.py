@@ -19,6 +19,7 @@ import pytest
 from tests.integration.place import wait_until
 from tests.jobs.folders import tidegate
 from tests.support.driver import PYTHON_PATH
+from tests.support.today import turn
 from tidegate.operate.beat import JobState, read_beat
 from tidegate.operate.control import Desk, Kind, Request
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
@@ -123,6 +124,7 @@ def process_in(folder: Path) -> Iterator[Operated]:
         process.wait()
 
 
+@turn(3, of=4)
 def test_a_running_job_is_looked_at_asked_and_stopped_from_other_processes(job: Operated):
     job.write("sea", "sand")
     job.start()
@@ -192,6 +194,7 @@ def test_a_running_job_is_looked_at_asked_and_stopped_from_other_processes(job: 
     assert "STOPPED" in job.text("list", "-a")[1]
 
 
+@turn(0, of=2)
 def test_a_stop_while_the_sink_is_down_ends_the_job_and_says_what_is_pending(job: Operated):
     job.start()
     (job.folder / "busy").touch()

@@ -13,6 +13,7 @@ import pytest
 
 from tests.jobs.folders import tidegate
 from tests.jobs.under_run import UnderRun, in_session, wait_until
+from tests.support.today import turn
 from tidegate.operate.control import Desk, Outcome
 from tidegate.operate.supervisor_lock import supervisor_of
 
@@ -84,6 +85,7 @@ def test_a_driver_that_dies_is_started_as_often_as_the_strategy_says(tmp_path: P
         assert "SIGKILL" in killed.tail()
 
 
+@turn(1, of=3)
 @pytest.mark.parametrize(
     ("options", "pauses"),
     [
@@ -282,6 +284,7 @@ os._exit(1)
     assert pauses == [0.0, 0.0, 0.0, 0.0, 0.0, None]
 
 
+@turn(0, of=2)
 @pytest.mark.parametrize(
     ("program", "code", "said"),
     [

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from tests.integration.place import wait_until
 from tests.kafka.rights import On, grant
-from tests.support.today import sampled
+from tests.support.today import sampled, turn
 from tidegate.cli import main
 from tidegate.core.errors import Code, TidegateError
 from tidegate.testing.kafka import Broker, BrokerState, status
@@ -93,6 +93,7 @@ def test_a_second_start_is_refused(own: Broker) -> None:
     assert status(own.folder).state is BrokerState.RUNNING
 
 
+@turn(0, of=3)
 def test_a_killed_broker_is_noticed_and_its_data_are_still_there(own: Broker) -> None:
     topic = make_topic(own.servers)
     produce(own.servers, topic, [b"before"])
@@ -107,6 +108,7 @@ def test_a_killed_broker_is_noticed_and_its_data_are_still_there(own: Broker) ->
     assert values(again.servers, topic) == [b"after", b"before"]
 
 
+@turn(0, of=2)
 def test_a_restart_keeps_the_data(own: Broker) -> None:
     topic = make_topic(own.servers)
     produce(own.servers, topic, [b"kept"])
@@ -194,6 +196,7 @@ def test_the_newer_transaction_version_is_usual(broker: Broker) -> None:
     assert finalized_features(broker)["transaction.version"] == 2
 
 
+@turn(0, of=4)
 def test_a_user_may_do_what_the_access_list_says(tmp_path: Path) -> None:
     with Broker.start(tmp_path, users={"admin": "over-all", "alice": "secret"}) as broker:
         topic = make_topic(broker.servers, options=broker.options("admin"))
@@ -258,6 +261,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@turn(2, of=3)
 def test_the_command_starts_shows_and_stops_a_broker(tmp_path: Path) -> None:
     folder = str(tmp_path / "broker")
     assert run("status", "--folder", folder)[0] == 1

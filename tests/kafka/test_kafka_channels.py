@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[reportUnusedImport] (a fixture)
 from tests.integration.place import Place, error_of, run, wait_until
 from tests.support.command import tidegate
-from tests.support.today import sampled
+from tests.support.today import sampled, turn
 from tidegate import FileSink, Job, KafkaChannel, TidegateError
 from tidegate.channels import kafka as module
 from tidegate.channels.topic_claim import TopicClaim
@@ -57,6 +57,7 @@ def words_of(place: Place, name: str = "job") -> list[str]:
     return sorted(word for words in place.words_out(name).values() for word in words)
 
 
+@turn(0, of=2)
 def test_other_consumers_see_ordinary_records_and_readers_only_those_of_the_job(place: Place, broker: Broker) -> None:
     """There was a record in the topic before the job began."""
     channel = over(broker)

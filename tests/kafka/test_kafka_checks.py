@@ -18,6 +18,7 @@ from kafka import KafkaAdminClient
 
 from tests.kafka.rights import On, deny, grant
 from tests.support.logged import told
+from tests.support.today import turn
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.kafka.brokers import TopicSeen, missing_requests, on_one_disk, versions
@@ -277,6 +278,7 @@ def test_transactions_open_for_half_of_their_timeout_are_told_once(
     assert {each.outcome for each in sink.commit(slow)} == {Outcome.COMMITTED}
 
 
+@turn(0, of=2)
 def test_epochs_that_are_done_in_time_are_told_nothing_of(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:

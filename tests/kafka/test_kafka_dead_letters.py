@@ -13,6 +13,7 @@ import pytest
 
 from tests.kafka.seen import visible_now
 from tests.support.driver import Driver
+from tests.support.today import turn
 from tidegate.core.errors import Code
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
@@ -32,6 +33,7 @@ def topic(tmp_path: Path, broker: Broker) -> str:
     return make_topic(broker.servers, config={"max.message.bytes": "2000"})
 
 
+@turn(2, of=4)
 def test_a_row_that_is_too_large_for_its_topic_stands_in_a_table_and_the_end_of_the_run_counts_it(
     tmp_path: Path, broker: Broker, topic: str
 ) -> None:

@@ -16,6 +16,7 @@ from kafka.protocol.api_key import ApiKey
 from tests.kafka.seen import await_markers, open_transactions, visible_now
 from tests.kafka.test_kafka_kills import FILES, both_have_every_row_once, ids_of, write_numbers
 from tests.support.driver import Driver
+from tests.support.today import turn
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.kafka.clients import Clients
@@ -118,6 +119,7 @@ OF_A_TRANSACTION = (
 """In the order in which a task and then a driver send them; TxnOffsetCommit is what carries the evidence."""
 
 
+@turn(3, of=4)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("request_", OF_A_TRANSACTION, ids=lambda key: key.name)
 def test_whichever_request_is_lost_or_repeated_the_rows_are_there_once(

@@ -28,12 +28,13 @@ KILLED_AT = sampled(
         pytest.param(["prepared.after@1", "done.before@2"], id="prepared, not done"),
         pytest.param(["decision.before@1", "commit.before@2"], id="not decided, not committed"),
         pytest.param(["task.prepared@1", "commit.after@2"], id="in a task, committed"),
-    ]
+    ],
+    every=4,
+    on=2,
 )
 """An epoch passes these failpoints, in this order. Each one strikes in an epoch of its own."""
 
 
-@turn(2, of=4)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("points", KILLED_AT)
 def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(

@@ -188,6 +188,7 @@ def test_a_row_that_may_not_be_read_is_refused_before_it_is_needed(doors: Doors)
     assert len(source.find(TopicSelection((topic,))).partitions) == 8
 
 
+@turn(1, of=2)
 def test_a_source_whose_login_is_refused_says_so_and_not_the_password(doors: Doors) -> None:
     options = {**doors.broker.options("reader"), "sasl.password": "guessed-wrongly"}
     with pytest.raises(TidegateError) as refused:
@@ -215,6 +216,7 @@ WRONG_DOORS = {
 }
 
 
+@turn(3, of=4)
 @pytest.mark.parametrize("case", WRONG_DOORS)
 def test_a_client_at_the_wrong_door_is_told_which_one_it_is(
     doors: Doors, case: str, monkeypatch: pytest.MonkeyPatch

@@ -25,6 +25,7 @@ from kafka.protocol.producer.transaction import EndTxnRequest
 
 from tests.kafka.seen import open_transactions, visible_now
 from tests.support.driver import PYTHON_PATH
+from tests.support.today import turn
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
 from tidegate.kafka.clients import Clients
@@ -85,6 +86,7 @@ def test_an_identity_serves_one_attempt_and_a_late_commit_hits_nothing(sink: Kaf
     assert ids(sink) == [0, 1, 1000, 1001, 2000, 2001]
 
 
+@turn(2, of=3)
 @pytest.mark.parametrize(("what", "times"), [("ATTEMPT", "60"), ("REDO", "10")])
 def test_a_process_outlives_transactions_that_fail_while_their_rows_are_sent(
     broker: Broker, tmp_path: Path, what: str, times: str
@@ -244,6 +246,7 @@ def test_a_row_that_the_topic_refuses_fails_the_epoch_and_says_which(broker: Bro
     assert open_transactions(sink.clients.servers, sink.prefix) == []
 
 
+@turn(3, of=4)
 @pytest.mark.parametrize("headers", [None, "headers"], ids=["in batches", "one by one"])
 def test_rows_keep_their_order_when_the_client_has_no_room_for_them(sink: KafkaSink, headers: str | None) -> None:
     """It takes 200 messages at a time, and has to be waited for a hundred times."""

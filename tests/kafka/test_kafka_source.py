@@ -154,6 +154,7 @@ def shared(topic: str, offset: int) -> dict[str, Any]:
     return {"topic": topic, "partition": 3, "offset": offset, "at": 1_700_000_000_123 + offset, "kind": 0}
 
 
+@turn(0, of=2)
 def test_of_transactions_only_committed_rows_come_and_gaps_hold_nothing_up(place: Place, broker: Broker, topic: str):
     with_transactions(broker.servers, topic, "first", [(range(40), "commit"), (range(40, 80), "abort")])
     source = KafkaSource(broker.servers, topics=[topic])
@@ -186,6 +187,7 @@ def with_transactions(servers: str, topic: str, name: str, parts: list[tuple[ran
     return producer
 
 
+@turn(0, of=3)
 def test_a_limit_that_ends_between_the_marks_of_transactions_is_exact(place: Place, broker: Broker, topic: str):
     parts = [(range(start, start + 8), "abort" if start % 24 == 0 else "commit") for start in range(0, 240, 8)]
     with_transactions(broker.servers, topic, "many", parts)
@@ -193,6 +195,7 @@ def test_a_limit_that_ends_between_the_marks_of_transactions_is_exact(place: Pla
     assert read(place) == [number for numbers, end in parts if end == "commit" for number in numbers]
 
 
+@turn(1, of=2)
 def test_the_rows_of_an_epoch_follow_from_how_long_the_last_one_took(place: Place, broker: Broker, topic: str):
     """The first epoch tells nothing. The second one takes six times as long as is wanted here, so the third one has
     less than a fifth of its rows.
@@ -213,6 +216,7 @@ def test_the_rows_of_an_epoch_follow_from_how_long_the_last_one_took(place: Plac
     assert 0 < third - second < 500
 
 
+@turn(2, of=3)
 def test_a_join_and_two_queries_each_have_their_own_beginning(place: Place, broker: Broker, topic: str):
     """The plan above the source is the program's, whatever it is; a query that comes later begins by itself."""
     produce(broker.servers, topic, values(40))
@@ -319,6 +323,7 @@ def test_a_source_goes_on_where_a_consumer_group_stands(place: Place, broker: Br
     assert read(place) == [number for number in range(80) if number % PARTITIONS == 0 or number >= 5 * PARTITIONS]
 
 
+@turn(0, of=2)
 def test_caught_up_is_where_the_topic_ended_at_the_start(place: Place, broker: Broker, topic: str):
     """A writer that never rests does not keep a bounded run alive."""
     produce(broker.servers, topic, values(50))
@@ -341,6 +346,7 @@ def test_caught_up_is_where_the_topic_ended_at_the_start(place: Place, broker: B
     assert read(place) == list(range(number))
 
 
+@turn(1, of=2)
 def test_partitions_added_later_are_read_from_their_first_record(place: Place, broker: Broker, topic: str):
     produce(broker.servers, topic, values(16))
     source = KafkaSource(broker.servers, pattern=f"{topic}.*")
@@ -421,6 +427,7 @@ def lose(broker: Broker, topic: str, partition: int, before: int) -> None:
     admin.delete_records([place])[place].result(30)
 
 
+@turn(2, of=3)
 def test_a_topic_that_is_deleted_while_it_is_read_ends_the_job(place: Place, broker: Broker, topic: str):
     produce(broker.servers, topic, values(8))
     handle = job_of(place, KafkaSource(broker.servers, topics=[topic])).start()
@@ -431,6 +438,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_ends_the_job(place: Place, bro
     assert topic in str(error)
 
 
+@turn(0, of=2)
 def test_what_cannot_be_read_is_refused_at_the_start(place: Place, broker: Broker, topic: str):
     def code(source: KafkaSource) -> str:
         return error_of(lambda: job_of(place, source).start()).code
@@ -473,6 +481,7 @@ def skipped(place: Place, epoch: int) -> Any:
     return positions(place, epoch).get("skipped records")
 
 
+@turn(1, of=2)
 def test_what_is_lost_is_skipped_and_counted_when_that_is_asked_for(
     place: Place, broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ):

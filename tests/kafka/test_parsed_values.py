@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[reportUnusedImport] (a fixture)
 from tests.integration.place import Place, error_of, run
+from tests.support.today import turn
 from tidegate import CSV, JSON, Job, KafkaSource, SQLiteSink, Text, only_parsed
 from tidegate.core.errors import Code
 from tidegate.spark.sources.value_formats import ValueFormat
@@ -72,6 +73,7 @@ def test_a_line_and_a_text_are_parsed_too(place: Place, broker: Broker, value: V
     assert place.table() == [row]
 
 
+@turn(0, of=2)
 def test_a_value_that_does_not_parse_fails_its_epoch_and_a_mended_program_reads_the_same_epoch_again(
     place: Place, broker: Broker
 ):

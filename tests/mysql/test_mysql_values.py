@@ -19,6 +19,7 @@ from tests.contract.draws import search
 from tests.contract.value_sinks import Found, Kinds, ValueSink, committed_rows, cycled, is_taken, of_json, parsed
 from tests.contract.values import CONTAINERS, TYPES, Unwritable, contained, mapped
 from tests.support.mariadb import MariaDBServer, quoted
+from tests.support.today import turn
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.mysql.sink import MySQLSink
 from tidegate.sinks.value_table import TABLE, RefusedType, Target, kind_of
@@ -47,6 +48,7 @@ def sink(mariadb: MariaDBServer, request: pytest.FixtureRequest) -> ValueSink:
     )
 
 
+@turn(0, of=2)
 @pytest.mark.parametrize("container", _CONTAINERS)
 def test_the_edges_of_each_type_come_back(container: str, sink: ValueSink, tmp_path: Path) -> None:
     wrong: dict[str, str] = {}
@@ -58,6 +60,7 @@ def test_the_edges_of_each_type_come_back(container: str, sink: ValueSink, tmp_p
     assert wrong == {}
 
 
+@turn(0, of=2)
 def test_drawn_rows_come_back(sink: ValueSink) -> None:
     drawn, rows = search(sink, _DRAWS)
     assert drawn >= _DRAWS

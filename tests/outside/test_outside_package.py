@@ -18,6 +18,7 @@ import pytest
 from tests.outside.drops.drops import DropSink as NotRegistered
 from tests.outside.drops.drops_in import Drops as NotRegisteredSource
 from tests.support.killed_job import KilledJob
+from tests.support.today import turn
 from tidegate.operate.sinks import SINKS
 from tidegate.operate.sources import describe_source, write_sources
 from tidegate.settings.entry_points import registered
@@ -135,6 +136,7 @@ def test_a_class_that_is_registered_nowhere_is_opened_by_its_program_alone(tmp_p
     assert about["detail"] == "DropSink: only the job's program can open it"
 
 
+@turn(0, of=3)
 def test_a_job_reads_it_and_commands_look_at_it_without_the_program(tmp_path: Path, source: Any):
     """A secret is asked for, and stands nowhere in the job's folder."""
     done = subprocess.run([sys.executable, str(PROGRAM), str(tmp_path)], capture_output=True, text=True, check=False)

@@ -13,10 +13,12 @@ import pytest
 from tests.house.repository import ROOT
 from tests.support.driver import json_rows
 from tests.support.postgres import PostgresServer
+from tests.support.today import turn
 
 GUIDE = ROOT / "docs" / "how-to" / "enrich-from-postgres.md"
 
 
+@turn(2, of=4)
 @pytest.mark.timeout(180)
 def test_each_order_gets_the_name_of_its_customer(
     postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

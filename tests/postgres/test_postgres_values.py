@@ -18,6 +18,7 @@ from tests.contract.draws import search
 from tests.contract.value_sinks import Found, Kinds, ValueSink, committed_rows, cycled, is_taken, of_json, parsed
 from tests.contract.values import CONTAINERS, TYPES, Unwritable, contained, fields_of, mapped
 from tests.support.postgres import PostgresServer, quoted
+from tests.support.today import turn
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.postgres.sink import PostgresSink
 from tidegate.sinks.value_table import TABLE, RefusedType, Target, kind_of
@@ -44,6 +45,7 @@ def sink(postgres: PostgresServer) -> ValueSink:
     )
 
 
+@turn(1, of=3)
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_the_edges_of_each_type_come_back(container: str, sink: ValueSink, tmp_path: Path) -> None:
     wrong: dict[str, str] = {}

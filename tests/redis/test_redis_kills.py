@@ -35,7 +35,8 @@ KILLED_AT = sampled(
         pytest.param("gc.clean.before@2", id="not cleaned"),
         pytest.param("recover.begun.before", id="no run has begun"),
         pytest.param("recover.begun.after", id="one sink knows the run"),
-    ]
+    ],
+    every=2,
 )
 """An epoch passes these failpoints, in this order; the last two lie before the first one."""
 

@@ -15,6 +15,7 @@ from tests.contract.value_sinks import Found, Kinds, ValueSink, cycled, is_taken
 from tests.contract.values import CONTAINERS, TYPES, contained
 from tests.support.redis import PASSWORD, RedisServer
 from tests.support.staged import plan
+from tests.support.today import turn
 from tidegate.core.records import Outcome
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.redis.sink import RedisSink
@@ -40,6 +41,7 @@ def sink(redis_server: RedisServer) -> ValueSink:
     )
 
 
+@turn(0, of=2)
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_the_edges_of_each_type_come_back(container: str, sink: ValueSink, tmp_path: Path) -> None:
     wrong: dict[str, str] = {}

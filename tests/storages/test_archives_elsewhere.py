@@ -12,6 +12,7 @@ from tests.jobs.folders import tidegate
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
 from tests.support.saved_job import write_job
+from tests.support.today import turn
 from tidegate import operate
 from tidegate.core.errors import TidegateError
 from tidegate.savepoints.archive import export_stream
@@ -47,6 +48,7 @@ def names(folder: Folder) -> list[str]:
     return [each.name for each in open_checkpoint_files(folder).list()]
 
 
+@turn(0, of=2)
 def test_a_savepoint_goes_to_a_storage_and_back_as_it_was_taken(
     place: Folder, saved: Savepoint, tmp_path: Path
 ) -> None:

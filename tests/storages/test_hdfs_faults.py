@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.hdfs import HdfsServer
 from tests.support.proxy import Proxy
+from tests.support.today import turn
 from tidegate.core.errors import Code, TidegateError
 from tidegate.storages.hdfs import publish
 from tidegate.storages.hdfs.client import Waits, client_of
@@ -147,6 +148,7 @@ def test_a_silent_name_node_is_given_up_and_the_next_try_counts(place: Folder, p
         by_way_of(proxy, place, Waits(call_seconds=0.2, first_seconds=0.5, total_seconds=0.5)).look("decided/7")
 
 
+@turn(2, of=3)
 def test_threads_never_wait_for_each_other_when_connections_break(place: Folder, hdfs: HdfsServer) -> None:
     """A thread of the client that tells of a broken connection holds a lock, and wants Python's. The thread that holds
     Python's must never want the first one."""
@@ -162,6 +164,7 @@ def test_the_first_call_of_a_process_is_tried_again_when_it_gets_no_answer(place
     assert lost.struck == 1
 
 
+@turn(2, of=3)
 def test_a_lease_is_kept_although_a_call_of_its_renewal_gets_no_answer(place: Folder, proxy: Proxy) -> None:
     held = open_lease(Folder.of(f"hdfs://127.0.0.1:{proxy.port}{place.path}"), 12.0).take("words", 0)
     with renewing(held):
@@ -357,6 +360,7 @@ def test_a_forked_process_has_a_client_of_its_own(place: Folder) -> None:
     assert storage.read("runs/1") == b"child"
 
 
+@turn(0, of=2)
 def test_a_file_of_several_blocks_is_published_whole(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish, "_SMALLEST_BLOCK", 1_500_007)  # no multiple of anything
     client = client_of(place, Waits())

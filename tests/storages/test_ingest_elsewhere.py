@@ -20,7 +20,7 @@ from tests.support.ingest_contract import read
 from tests.support.line_server import LineServer
 from tests.support.remote_files import visible
 from tests.support.s3 import S3Server
-from tests.support.today import sampled, turn
+from tests.support.today import sampled
 from tidegate import operate
 from tidegate.checkpoints.ingest_pieces import PieceLog
 from tidegate.checkpoints.ingest_standing import LoggedPieces, standing_log
@@ -33,20 +33,19 @@ SHORT, LONG = "6s", "60s"
 POINTS = ("prepared.before@1", "decision.before@1", "commit.before@1")
 KILLED_BEFORE = (*POINTS, "")
 """The last one: at any time, while the log grows."""
+CASES = [pytest.param(each, id=each or "any time") for each in KILLED_BEFORE]
 
 
-@turn(0, of=4)
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each or "any time") for each in KILLED_BEFORE]))
+@pytest.mark.parametrize("point", sampled(CASES, every=4, on=0))
 def test_rows_of_a_log_in_a_bucket_are_computed_once_when_their_job_moves_to_another_machine(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     moves_to_another_machine(tmp_path, str(s3.folder()), monkeypatch, point)
 
 
-@turn(2, of=4)
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each or "any time") for each in KILLED_BEFORE]))
+@pytest.mark.parametrize("point", sampled(CASES, every=4, on=2))
 def test_rows_of_a_log_on_hdfs_are_computed_once_when_their_job_moves_to_another_machine(
     hdfs: HdfsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:

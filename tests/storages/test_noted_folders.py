@@ -10,6 +10,7 @@ import pytest
 
 from tests.jobs.folders import make_job, say, tidegate
 from tests.support.hdfs import HdfsServer
+from tests.support.today import turn
 from tidegate.core.errors import TidegateError
 from tidegate.operate.beat import JobState
 from tidegate.operate.noted_folders import home_here, home_on, note_folder, noted_folders
@@ -83,6 +84,7 @@ def test_an_application_without_the_job_is_told_with_what_was_found(two_jobs: li
     assert "--dir FOLDER" in output
 
 
+@turn(0, of=4)
 def test_a_folder_that_cannot_be_read_hides_no_other_one(home: Folder, two_jobs: list[Path]) -> None:
     (two_jobs[0].parent / "file").write_text("")
     note_folder(home, Folder.of(two_jobs[0].parent / "file"))

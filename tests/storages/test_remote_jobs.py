@@ -33,6 +33,7 @@ AWAY_SECONDS = 8.0
 LEASE, LONG_LEASE = "6s", "60s"
 """Of a driver that is paused, and of one that a busy machine must not take it from."""
 PAUSED_BEFORE = ("prepared.before@1", "decision.before@1", "commit.before@1")
+CASES = [pytest.param(each, id=each) for each in PAUSED_BEFORE]
 
 
 @turn(0, of=4)
@@ -66,9 +67,8 @@ def test_a_job_on_s3_goes_back_to_its_retained_checkpoint(s3: S3Server, tmp_path
     assert {query.generation for query in operate.open(checkpoints, "words").info().queries} == {2}
 
 
-@turn(1, of=4)
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in PAUSED_BEFORE]))
+@pytest.mark.parametrize("point", sampled(CASES, every=4, on=1))
 def test_a_driver_that_is_paused_for_longer_than_its_lease_changes_nothing_when_it_wakes_up(
     hdfs: HdfsServer, tmp_path: Path, point: str
 ) -> None:
@@ -110,9 +110,8 @@ def test_a_driver_that_was_paused_while_a_fresh_generation_was_opened_changes_no
     assert {query.generation for query in operate.open(checkpoints, "words").info().queries} == {2}
 
 
-@turn(3, of=4)
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("point", sampled([pytest.param(each, id=each) for each in PAUSED_BEFORE]))
+@pytest.mark.parametrize("point", sampled(CASES, every=4, on=3))
 def test_a_driver_that_was_paused_while_its_job_was_restored_changes_nothing_when_it_wakes_up(
     hdfs: HdfsServer, tmp_path: Path, point: str
 ) -> None:

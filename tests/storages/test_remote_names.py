@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.hdfs import HdfsServer
 from tests.support.s3 import S3Server
+from tests.support.today import turn
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
@@ -23,6 +24,7 @@ NAMES = (
 )
 
 
+@turn(0, of=3)
 def test_a_job_reads_files_of_any_name_from_hdfs_where_the_locale_is_c(hdfs: HdfsServer, tmp_path: Path) -> None:
     all_are_read(tmp_path, Folder.of(f"{hdfs.uri}/{tmp_path.name}/in"), NAMES)
 

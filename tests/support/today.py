@@ -20,12 +20,13 @@ def today() -> int:
     return int(os.environ.get("TIDEGATE_SEED") or datetime.now(timezone.utc).toordinal())
 
 
-def sampled(cases: Sequence[ParameterSet], count: int = 1, *, every: int = 1) -> list[ParameterSet]:
-    """`cases` of a test, of which the next `count` run today, and the others with `-m more`. `every`: only on the last
-    one of so many days, and on the others none.
+def sampled(cases: Sequence[ParameterSet], count: int = 1, *, every: int = 1, on: int = 0) -> list[ParameterSet]:
+    """`cases` of a test, of which the next `count` run today, and the others with `-m more`. `every`: only on one of so
+    many days, that of the number `on`, and on the others none. It counts its days itself: with `turn` beside it some
+    cases would never come.
     """
     day, rest = divmod(today(), every)
-    chosen = {(day * count + number) % len(cases) for number in range(count)} if rest == every - 1 else set[int]()
+    chosen = {(day * count + number) % len(cases) for number in range(count)} if rest == on else set[int]()
     return [
         case if number in chosen else pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.more])
         for number, case in enumerate(cases)

@@ -37,6 +37,7 @@ def both_executors(executors: Executors) -> None:
 # --- two attempts at once ----------------------------------------------------------------------------------
 
 
+@turn(2, of=4)
 @pytest.mark.parametrize("mode", ["exactly-once", "at-least-once", "at-most-once"])
 def test_when_two_attempts_of_a_task_prepare_at_once_one_counts(
     executors: Executors, cluster_place: Place, mode: str
@@ -95,6 +96,7 @@ def test_when_state_was_computed_twice_in_an_epoch_the_epoch_does_not_count(
     assert draws.flaws(dict.fromkeys([*FIRST, *SECOND], 2)) == []
 
 
+@turn(0, of=2)
 def test_when_a_block_is_lost_that_some_writers_have_read_the_epoch_does_not_count(
     executors: Executors, cluster_place: Place
 ) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.integration.place import Place, run
+from tests.support.today import turn
 from tests.surprises import counts
 from tidegate.core.records import Decided, decode
 from tidegate.core.spark_log import is_entry_of_spark
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 SPARK_4_2 = Path(sys.prefix) / "spark-4.2"
 
 
+@turn(0, of=4)
 def test_a_job_runs_on_spark_4_2_and_goes_on_under_the_environments_own(place: Place) -> None:
     assert SPARK_4_2.is_dir(), "`./dev test` installs it"
     paths = {"PYTHONPATH": os.pathsep.join(map(str, (SPARK_4_2, ROOT))), "PYSPARK_PYTHON": sys.executable}

@@ -9,12 +9,14 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, run
+from tests.support.today import turn
 from tests.surprises.words import DrawsJob
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 
 # --- attempts that fail ------------------------------------------------------------------------------------
 
 
+@turn(0, of=3)
 @pytest.mark.parametrize(("strike", "mode"), [("die", "exactly-once"), ("raise", "at-least-once")])
 def test_an_attempt_that_fails_after_it_prepared_is_replaced_and_leaves_nothing(
     place: Place, strike: str, mode: str
@@ -34,6 +36,7 @@ def test_an_attempt_that_fails_after_it_prepared_is_replaced_and_leaves_nothing(
     assert shelf.moods.visible_after == [1]
 
 
+@turn(0, of=2)
 @pytest.mark.parametrize("strike", ["die", "starve"])
 def test_a_worker_that_is_killed_or_starved_while_it_computes_is_replaced(place: Place, strike: str) -> None:
     draws = DrawsJob(place)

@@ -15,6 +15,7 @@ from bench.contests import WORKS, Contest, Quantity, Run, figure_of, measure_con
 from bench.environments import BYTEWAX, FLINK, QUIX
 from bench.figures import Figure
 from bench.watched import Course, Entrant, Outcome, Task
+from tests.support.today import turn
 
 Q = Quantity
 
@@ -159,6 +160,7 @@ def test_another_system_is_given_the_work_that_tidegate_is_given(name: str) -> N
     assert case.needs is None or line[0] == str(case.needs.python())
 
 
+@turn(0, of=4)
 @pytest.mark.parametrize("work", WORKS)
 def test_by_hand_every_compared_program_is_told_once_with_its_command(work: str, tmp_path: Path) -> None:
     task = Task(work, "servers", "source", "out", tmp_path / "a folder")

@@ -7,6 +7,7 @@ from functools import cache
 from tests.changed import in_order
 from tests.house.measures import Module, modules_below
 from tests.house.repository import ROOT
+from tests.support.today import turn
 
 
 def chosen(*changed: str) -> list[str]:
@@ -18,6 +19,7 @@ def _modules() -> list[Module]:
     return [*modules_below(ROOT / "src"), *modules_below(ROOT, "tests")]
 
 
+@turn(2, of=4)
 def test_the_tests_of_a_file_come_before_those_of_what_imports_it():
     found = chosen("src/tidegate/arrays.py")
     assert found[0] == "tests/unit/test_arrays.py"

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.failing_syncs import FailingSyncs, begin_a_process
+from tests.support.today import turn
 from tidegate.core import effects as fx
 from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import TidegateError
@@ -188,6 +189,7 @@ def syncs_of(place: Path, sink: str, monkeypatch: pytest.MonkeyPatch) -> list[Pa
     return [path.relative_to(place) for path in disk.synced]
 
 
+@turn(0, of=4)
 @pytest.mark.parametrize(
     ("sink", "number"), [*((sink, errno.EIO) for sink in SINKS), ("files", errno.ENOSPC), ("write-ahead", errno.ENOSPC)]
 )

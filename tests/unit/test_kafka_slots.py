@@ -8,6 +8,7 @@ import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from tests.support.today import turn
 from tidegate.core.records import SinkIdentity
 from tidegate.sinks.kafka.slots import Use, take_slot
 
@@ -66,6 +67,7 @@ print(len(seen))
 """
 
 
+@turn(0, of=2)
 def test_a_thousand_executors_of_one_host_use_as_many_slots_as_run_at_once(tmp_path: Path) -> None:
     """Each is a process that is killed. The folder of the host stays, so the next ones find its slots free."""
     command = [sys.executable, "-c", THOUSAND, str(tmp_path)]

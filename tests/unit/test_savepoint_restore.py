@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.restored_job import FINGERPRINT, RUN, restore, restoring
 from tests.support.saved_job import RECORD, commits, offsets, running, write_job
+from tests.support.today import turn
 from tidegate.checkpoints.done_epoch import fingerprints_in_force
 from tidegate.checkpoints.job_layout import JOB_RECORD, newest_begun
 from tidegate.core.effects import Happening
@@ -90,6 +91,7 @@ def test_under_other_names_or_another_id_a_generation_misses_no_evidence_that_it
         assert begins_with(saved, other, "query", ["out"], query) == {}
 
 
+@turn(1, of=2)
 @pytest.mark.parametrize("link", ["link", "copy"])
 @pytest.mark.parametrize("step", RESTORE_POINTS)
 def test_killed_at_any_step_the_old_generation_counts_or_the_new_one_and_a_second_try_is_whole(

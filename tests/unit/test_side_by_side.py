@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.support.today import turn
 from tidegate.disk.side_by_side import THREADS, side_by_side
 
 BOUND_SECONDS = 20.0
@@ -34,6 +35,7 @@ def test_two_large_files_are_done_at_once_where_that_is_asked_for():
     assert list(side_by_side(act, range(2), at_least=2)) == [0, 1]
 
 
+@turn(0, of=2)
 def test_behind_an_error_nothing_more_begins():
     begun: list[int] = []
     failing = threading.Event()

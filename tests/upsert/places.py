@@ -119,7 +119,7 @@ class OnMySQL(Place):
 
 
 WORDS = ("sqlite", "postgres", "mysql")
-SERVERS = sampled([pytest.param("postgres"), pytest.param("mysql")], every=2)
+SERVERS = sampled([pytest.param("postgres"), pytest.param("mysql")], every=2, on=1)
 ALL = [pytest.param("sqlite"), *SERVERS]
 """The databases of a test: SQLite on each day, one of the servers on every second one, all with `-m more`."""
 

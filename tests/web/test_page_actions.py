@@ -100,6 +100,14 @@ STARTED = {
     "notes": [],
 }
 
+DISPOSAL = "/savepoint-disposal"
+IN_PROGRESS = {"status": {"id": "IN_PROGRESS"}, "operation": None}
+FOREIGN_FILES = {
+    "status": {"id": "COMPLETED"},
+    "operation": {"failure-cause": {"class": "SavepointAltered", "stack-trace": "foreign files lie in it"}},
+}
+DISPOSED = {"status": {"id": "COMPLETED"}, "operation": {}}
+
 
 @pytest.fixture
 def shown() -> Canned:
@@ -155,7 +163,12 @@ def test_a_savepoint_is_taken_with_the_keyboard_alone(chromium: Browser, shown: 
 
 
 @pytest.mark.parametrize(
-    ("button", "kind"), [("Stop with savepoint…", "stop-with-savepoint"), ("Cancel…", "cancel")], ids=["stop", "cancel"]
+    ("button", "kind"),
+    [
+        pytest.param("Stop with savepoint…", "stop-with-savepoint", id="stop with savepoint"),
+        pytest.param("Cancel…", "cancel", id="cancel"),
+        pytest.param("Cancel with savepoint…", "cancel-with-savepoint", id="cancel with savepoint"),
+    ],
 )
 def test_a_double_click_is_one_request(chromium: Browser, shown: Canned, address: str, button: str, kind: str) -> None:
     desk = Desk(shown.answers, {1: REFUSED})
@@ -311,6 +324,43 @@ def test_savepoints_are_inspected_compared_and_copied(chromium: Browser, shown: 
         expect(page.locator("#said")).to_have_text("Copied: the path")
         assert page.evaluate("navigator.clipboard.readText()") == canned.PATH
         assert (violations(page), looked.wrong) == ([], [])
+
+
+def test_a_savepoint_is_disposed_of_once_and_only_when_it_was_asked_for(
+    chromium: Browser, shown: Canned, address: str
+) -> None:
+    listed: Any = shown.answers["/savepoints"]
+    left = {**listed, "savepoints": listed["savepoints"][1:]}
+
+    def begin(_: Request) -> Any:
+        body = shown.asked[-1][2]
+        ends = FOREIGN_FILES if len(shown.asked) == 1 else DISPOSED
+        shown.answers[f"{DISPOSAL}/{body['triggerId']}"] = ticket({1: IN_PROGRESS, 2: ends})
+        return {"request-id": body["triggerId"]}
+
+    shown.answers[DISPOSAL] = begin
+    with looking(chromium) as looked:
+        page = looked.at(address, VIEWS["savepoints"])
+        page.evaluate(f"sessionStorage.setItem('tidegate-token', '{TOKEN}')")
+        page.get_by_role("button", name="Dispose…").first.click()
+        dialog = page.get_by_role("dialog", name="Dispose of a savepoint")
+        expect(dialog).to_contain_text(canned.PATH)
+        page.keyboard.press("Enter")
+        expect(dialog).to_have_count(0)
+        assert shown.asked == []  # the first button does nothing
+        page.get_by_role("button", name="Dispose…").first.click()
+        dialog.get_by_role("button", name="Dispose of it").dblclick()
+        expect(dialog).to_contain_text("foreign files")
+        assert violations(page) == []
+        shown.answers["/savepoints"] = left
+        dialog.get_by_role("button", name="Dispose of it").click()
+        expect(dialog).to_have_count(0)
+        expect(page.locator("#said")).to_have_text(f"Disposed of {canned.PATH}")
+        expect(page.get_by_role("button", name="Dispose…")).to_have_count(1)
+        assert {path for _, path, _ in shown.asked} == {DISPOSAL}
+        assert len(shown.asked) == 2
+        assert len({body["triggerId"] for _, _, body in shown.asked}) == 2  # the first one has ended
+        assert looked.wrong == []
 
 
 def test_a_server_that_shows_nothing_without_its_token_is_given_it(chromium: Browser, shown: Canned) -> None:

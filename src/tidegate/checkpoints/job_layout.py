@@ -6,6 +6,7 @@ This module imports almost nothing, because every command that reads jobs loads 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger_names import START
@@ -37,10 +38,20 @@ def job_names(root: Folder) -> list[str]:
     return [name for name in _named(storage) if _is_there(storage, f"{name}/{JOB_RECORD}")]
 
 
-def unbegun_names(root: Folder) -> list[str]:
-    """The names in `root` that were locked but have no job yet: a start checks everything before it begins a job."""
+def has_job(root: Folder, name: str) -> bool:
+    """True if `root` has a job of this name; False also if that cannot be checked."""
+    try:
+        return open_storage(root).look(f"{name}/{JOB_RECORD}") is not None
+    except TidegateError:
+        return False
+
+
+def unbegun_names(root: Folder, begun: Collection[str]) -> list[str]:
+    """The names in `root` that were locked but have no job yet: a start checks everything before it begins a job.
+    `begun`: the names of the jobs.
+    """
     storage = open_storage(root)
-    return [name for name in _named(storage) if _has_only_locks(storage, name)]
+    return [name for name in _named(storage) if name not in begun and _has_locks(storage, name)]
 
 
 def query_names(job_folder: Folder) -> list[str]:
@@ -94,8 +105,8 @@ def _has_begun(query_folder: Folder, number: int) -> bool:
     return open_storage(generation_folder(query_folder, number)).look(START) is not None
 
 
-def _has_only_locks(storage: Storage, job: str) -> bool:
-    return not _is_there(storage, f"{job}/{JOB_RECORD}") and any(name in LOCKS for name in storage.folders(job))
+def _has_locks(storage: Storage, job: str) -> bool:
+    return any(name in LOCKS for name in storage.folders(job))
 
 
 def _is_there(storage: Storage, name: str) -> bool:

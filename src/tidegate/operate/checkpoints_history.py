@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
@@ -81,16 +82,7 @@ def read_checkpoints(
     one, in seconds since 1970 by the clocks of the drivers. `behind`: only those with a higher number. Reads only the
     files that these bounds leave. Raises STORAGE_UNUSABLE if the history cannot be read.
     """
-    found: list[DoneCheckpoint] = []
-    storage = open_storage(job_folder)
-    for file in reversed(_files(storage)):
-        if file.begins >= before:
-            continue
-        entries = _read(storage, file).entries
-        found += [each for each in reversed(entries) if since <= each.at < before and each.number > behind]
-        if len(found) >= at_most or file.begins < since or any(each.number <= behind for each in entries):
-            break
-    return found[:at_most]
+    return list(islice(_newest(open_storage(job_folder), before, since, behind), at_most))
 
 
 def read_totals(job_folder: Where) -> dict[str, QueryTotals]:
@@ -99,6 +91,20 @@ def read_totals(job_folder: Where) -> dict[str, QueryTotals]:
     """
     storage = open_storage(job_folder)
     return _totals(storage, _files(storage))
+
+
+def _newest(storage: Storage, before: float, since: float, behind: int) -> Iterator[DoneCheckpoint]:
+    """The entries within these bounds, newest first. What is not asked for is neither read nor parsed."""
+    for file in reversed(_files(storage)):
+        if file.begins >= before:
+            continue
+        for each in _entries(reversed(_lines_of(storage, file))):
+            if each.number <= behind:
+                return
+            if since <= each.at < before:
+                yield each
+        if file.begins < since:
+            return
 
 
 def _totals(storage: Storage, files: Sequence[_File]) -> dict[str, QueryTotals]:
@@ -139,10 +145,14 @@ def _lines(before: Mapping[str, QueryTotals], entries: Sequence[DoneCheckpoint])
 
 
 def _read(storage: Storage, file: _File) -> _Content:
-    """The content of a file, without a line that a power loss has torn; nothing if it was removed meanwhile."""
-    data = storage.peek(f"{_FOLDER}/{file.name}") or b""
-    lines = data[: data.rfind(b"\n") + 1].splitlines()
+    lines = _lines_of(storage, file)
     return _Content(_before(lines[0]) if lines else None, tuple(_entries(lines)))
+
+
+def _lines_of(storage: Storage, file: _File) -> list[bytes]:
+    """The lines of a file, without one that a power loss has torn; none if it was removed meanwhile."""
+    data = storage.peek(f"{_FOLDER}/{file.name}") or b""
+    return data[: data.rfind(b"\n") + 1].splitlines()
 
 
 def _before(line: bytes) -> Mapping[str, QueryTotals] | None:
@@ -152,7 +162,7 @@ def _before(line: bytes) -> Mapping[str, QueryTotals] | None:
         return None
 
 
-def _entries(lines: Sequence[bytes]) -> Iterator[DoneCheckpoint]:
+def _entries(lines: Iterable[bytes]) -> Iterator[DoneCheckpoint]:
     for line in lines:
         try:
             yield parsed(line, DoneCheckpoint)

@@ -20,7 +20,7 @@ from tidegate.operate.beat import read_beat
 from tidegate.operate.checkpoints_history import ENTRIES_KEPT, read_checkpoints
 from tidegate.operate.control import Kind
 from tidegate.operate.done_checkpoint import DoneCheckpoint
-from tidegate.operate.failures import Failure, read_failures
+from tidegate.operate.failures import Failure, newest_failure, read_failures
 from tidegate.operate.job_views import (
     JobHistory,
     JobInfo,
@@ -131,6 +131,10 @@ class JobClient:
         """The recorded failures, newest first. `behind`: only those with a higher `number`. Raises STORAGE_UNUSABLE,
         RECORD_..."""
         return tuple(read_failures(self._folder, behind))
+
+    def newest_failure(self) -> Failure | None:
+        """The newest recorded failure that can be read. It has the counts of all before it. Raises STORAGE_UNUSABLE."""
+        return newest_failure(self._folder)
 
     def totals(self) -> JobTotals:
         """What the job has done in all its starts. Raises STORAGE_UNUSABLE."""

@@ -17,6 +17,7 @@ from tidegate.checkpoints.job_layout import (
     QUERIES,
     generation_folder,
     generations,
+    has_job,
     job_names,
     newest_begun,
     query_names,
@@ -105,6 +106,8 @@ def find_job_folder(folder: Folder, name: str) -> Folder:
             where="JOB",
             next_step="see `tidegate list -a`",
         )
+    if has_job(folder, name):  # of many jobs, no other one is looked at
+        return folder / name
     names = _names(folder)
     of_id = [] if name in names else [each for each in names if _job_id(folder / each)[0] == name]
     if len(of_id) > 1:
@@ -160,7 +163,8 @@ def _ended(job_folder: Folder, beat: Beat | None) -> State:
 
 def _names(folder: Folder) -> list[str]:
     """Names of the jobs that have started or are being started."""
-    return sorted([*job_names(folder), *(name for name in unbegun_names(folder) if _is_attended(folder / name))])
+    begun = job_names(folder)
+    return sorted([*begun, *(name for name in unbegun_names(folder, begun) if _is_attended(folder / name))])
 
 
 def _is_attended(job_folder: Folder) -> bool:

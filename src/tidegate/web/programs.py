@@ -12,16 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tidegate import operate
 from tidegate.core.json_formats import Unreadable, parsed
-from tidegate.operate import Folder, Restore, RestoreCheck
+from tidegate.operate import Folder
 from tidegate.settings.given import CONFIG_VARIABLE
 from tidegate.web.places import is_below
 from tidegate.web.problems import RequestProblem, refusal
 from tidegate.web.site import Site
+
+if TYPE_CHECKING:
+    from tidegate.operate import RestoreCheck
 
 OFF = "no program may be started from here"
 _HOW = "let the operator name folders of programs in the setting ui.programs"
@@ -83,7 +87,9 @@ def check(site: Site, order: StartOrder) -> RestoreCheck:
     `RequestProblem` for an order without a savepoint."""
     if order.savepoint is None:
         raise RequestProblem(HTTPStatus.BAD_REQUEST, "a check is about a savepoint: name one as savepointPath")
-    restore = Restore(order.savepoint, claim=order.claim, allow_non_restored_state=order.allow_non_restored_state)
+    restore = operate.Restore(
+        order.savepoint, claim=order.claim, allow_non_restored_state=order.allow_non_restored_state
+    )
     overrides = [f"checkpointing.dir={site.storage}", *_settings(order)]
     return operate.check_restore(
         order.program.path, order.arguments, overrides, restore, {}, inherited=environment_of_programs(os.environ)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 import shlex
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tidegate.core.errors import TidegateError
-from tidegate.operate import RestoreCheck
 from tidegate.web.flink.jar_shapes import (
     CheckTicket,
     JarCheckAsked,
@@ -25,6 +25,9 @@ from tidegate.web.programs import StartOrder, check, problems_of, program, progr
 from tidegate.web.routing import RouteRequest
 from tidegate.web.site import flink_id
 from tidegate.web.works import PageWork
+
+if TYPE_CHECKING:
+    from tidegate.operate import RestoreCheck
 
 _CHECK = "check"
 _NO_ENTRY_CLASS = "entryClass is ignored: a Python program has none"

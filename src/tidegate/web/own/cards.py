@@ -40,7 +40,6 @@ def cards(site: Site) -> JobCards:
 
 def card(site: Site, job: JobView) -> JobCard:
     """The card of one job. A history that cannot be read is left out: the problem has its own place."""
-    totals = site.totals(job)
     beat = job.beat
     queries = () if beat is None else beat.queries
     checkpoints = newest_epochs(site, job)
@@ -54,7 +53,7 @@ def card(site: Site, job: JobView) -> JobCard:
         problem=job.problem or ("" if beat is None else beat.error),
         rows_per_second=sum(query.rows_per_second for query in queries) if job.state.alive else 0.0,
         lag=", ".join(query.lag for query in queries if query.lag) or None,
-        restarts=0 if totals is None else totals.restarts,
+        restarts=_restarts(site, job),
         last_checkpoint=_last(checkpoints),
         rates=tuple(_rate(each) for each in reversed(checkpoints)),
         queries=len(queries),
@@ -71,6 +70,17 @@ def newest_epochs(site: Site, job: JobView) -> tuple[DoneCheckpoint, ...]:
         )
     except TidegateError:
         return ()
+
+
+def _restarts(site: Site, job: JobView) -> int:
+    """The restarts in the life of a job; 0 where they cannot be read: the problem has its own place."""
+    if not job.job_id:
+        return 0
+    try:
+        newest = site.watch.view(("newest failure", job.name), site.client(job.name).newest_failure, periods=2)
+    except TidegateError:
+        return 0
+    return 0 if newest is None else newest.restarts
 
 
 def _last(checkpoints: Sequence[DoneCheckpoint]) -> LastCheckpoint | None:

@@ -35,6 +35,10 @@ export const ACTIONS = {
     label: "Cancel", verb: "Cancel the job", tone: "danger", ends: true,
     says: (job) => [`${job} ends at once, in the middle of an epoch.`, "The next start computes that epoch again. No row is lost, and none is shown twice by an exactly-once sink."],
   },
+  "cancel-with-savepoint": {
+    label: "Cancel with savepoint", verb: "Cancel with a savepoint", tone: "danger", into: true, ends: true,
+    says: (job) => [`${job} ends at once, in the middle of an epoch, and a savepoint of its newest done epoch is taken.`, "A start from the savepoint, or from here, computes the broken epoch again."],
+  },
 };
 
 const ENDINGS = {

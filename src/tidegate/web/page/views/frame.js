@@ -16,7 +16,7 @@ export const jobViews = { overview, checkpoints, sinks, sources, exceptions, set
 const TITLES = {
   overview: "Overview", checkpoints: "Checkpoints", sinks: "Sinks", sources: "Sources", exceptions: "Exceptions", settings: "Settings", log: "Log",
 };
-const OFFERED = ["checkpoint", "savepoint", "stop-with-savepoint", "drain-with-savepoint", "stop", "cancel"];
+const OFFERED = ["checkpoint", "savepoint", "stop-with-savepoint", "drain-with-savepoint", "stop", "cancel", "cancel-with-savepoint"];
 
 /** A view of a job, in its frame. */
 export const frame = (view, name) => ({

@@ -3,6 +3,7 @@
 import { at, h, tell } from "../dom.js";
 import { NOTHING, bytes, count, seconds, when } from "../format.js";
 import { mayAct } from "../actions.js";
+import { dispose } from "../disposal.js";
 import { copyButton, empty, facts, part, pill, problem, section, table } from "../parts.js";
 import { Refused, ask } from "../server.js";
 
@@ -29,7 +30,7 @@ export const savepoints = {
   },
 };
 
-function listed({ savepoints: all, problems = [], folders = [] }, { state, redraw }, job) {
+function listed({ savepoints: all, problems = [], folders = [] }, { state, redraw, refresh }, job) {
   state.picked ??= [];
   const pick = (path) => (event) => {
     state.picked = event.target.checked ? [...state.picked, path].slice(-2) : state.picked.filter((each) => each !== path);
@@ -63,6 +64,7 @@ function listed({ savepoints: all, problems = [], folders = [] }, { state, redra
         h("span", { class: "row-acts" },
           h("button", { class: "small", onclick: load("inspect", `Inside ${each.path}`, `/savepoints/details?path=${encodeURIComponent(each.path)}`) }, "Inspect"),
           h("button", { class: "small", onclick: () => verify(each.path, state, redraw) }, "Verify"),
+          h("button", { class: "small", onclick: () => dispose(each, refresh) }, "Dispose…"),
           h("a", { class: "button small", href: at("start", job, each.path) }, "Start from")),
       ], "row-end"],
     ], all, { key: (each) => each.path, none: "There is no savepoint in this folder." }),

@@ -15,12 +15,14 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.web import canned, canned_saved
 from tidegate.testing.kafka.ports import free_port
 from tidegate.web.guarding import SECURITY_HEADERS
+from tidegate.web.routes import ROUTES
+from tidegate.web.routing import Method
 from tidegate.web.static import page_routes
 
 TOKEN = "4f2a-the-token"
@@ -44,7 +46,9 @@ class Canned:
         if request.method != "GET":
             if request.headers.get("authorization") != f"Bearer {TOKEN}":
                 return _json({"title": "Unauthorized", "status": 401, "detail": "the request needs the token"}, 401)
-            self.asked.append((request.method, path, msgspec.json.decode(await request.body() or b"null")))
+            body = await request.body()
+            takes_it(path, body)
+            self.asked.append((request.method, path, msgspec.json.decode(body or b"null")))
         if path == "/access":
             right = request.headers.get("authorization") == f"Bearer {TOKEN}"
             return _json({"acting": "token", "may_act": right, "programs": True})
@@ -53,6 +57,13 @@ class Canned:
         answer = self.answers[path]
         value = answer(request) if callable(answer) else answer
         return value if isinstance(value, Response) else _json(value, 202 if request.method == "POST" else 200)
+
+
+def takes_it(path: str, body: bytes) -> None:
+    """Raises an error if the real interface has no such action, or refuses its body."""
+    (route,) = (each for each in ROUTES if each.method is Method.POST and compile_path(each.path)[0].match(path))
+    if route.body is not None:
+        msgspec.json.decode(body, type=route.body)
 
 
 def _json(value: object, status: int = 200) -> Response:

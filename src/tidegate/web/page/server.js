@@ -106,8 +106,8 @@ function parsed(text) {
   }
 }
 
-/** A new id for a request: the same request sent twice is done once. */
+/** A new id for a request: the same request sent twice is done once. Of Flink's form: 32 digits. */
 export function requestId() {
-  const digits = crypto.getRandomValues(new Uint8Array(8));
+  const digits = crypto.getRandomValues(new Uint8Array(16));
   return [...digits].map((each) => each.toString(16).padStart(2, "0")).join("");
 }

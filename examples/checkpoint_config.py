@@ -65,6 +65,9 @@ def declare(host: str, port: int) -> Job:
         # `tidegate savepoint counts`, `stop counts -p` and `cancel counts -s` write here, unless a folder is named.
         # With this setting a plain `tidegate stop counts` takes a savepoint, too.
         savepoints_dir=".tidegate-savepoints",
+        # While the job runs, a page at http://127.0.0.1:8081 shows its graph and each checkpoint. It needs
+        # pip install 'tidegate[ui]'. Where it cannot be opened, the job warns and runs.
+        ui=True,
     )
     # A socket says everything once. With durable=True each line is written to a log before it counts, so an epoch that
     # is computed again finds the same lines.

@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
     ("crash", "jobs", "mysql", "postgres", "unit"),
-    ("clusters", "delta", "formats", "iceberg", "kafka", "outside", "simulation", "surprises"),
-    ("house", "integration/test_[a-l]*.py", "redis", "storages", "upsert"),
+    ("clusters", "delta", "formats", "house", "iceberg", "kafka", "outside", "simulation", "surprises"),
+    ("integration/test_[a-l]*.py", "redis", "storages", "upsert"),
     ("contract", "integration/test_[m-z]*.py", "web"),
 )
 """Folders and files of `tests/` by lane, as patterns, so that all lanes take about as long."""

@@ -189,6 +189,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-storage": partial(benchmarks, "storage"),
     "benchmarks-barriers": partial(benchmarks, "barriers"),
     "benchmarks-sinks": partial(benchmarks, "sinks"),
+    "benchmarks-page": partial(benchmarks, "page"),
     "benchmarks-alignments": benchmarks_by_alignment,
     "commands": command_reference.reference,
     "errors": errors,

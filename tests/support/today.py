@@ -21,9 +21,11 @@ def today() -> int:
 
 
 def sampled(cases: Sequence[ParameterSet], count: int = 1, *, every: int = 1, on: int = 0) -> list[ParameterSet]:
-    """`cases` of a test, of which the next `count` run today, and the others with `-m more`. `every`: only on one of so
-    many days, that of the number `on`, and on the others none. It counts its days itself: with `turn` beside it some
-    cases would never come.
+    """The cases of a test. Some of them run today; the others run with `-m more`.
+
+    `count`: the number of cases that run on one day. The next day takes the next cases. `every`, `on`: the test has
+    cases only on one day of each `every` days. The number of that day is `on`, from 0. A test with `every` needs no
+    `turn`: with both, some cases would never run.
     """
     day, rest = divmod(today(), every)
     chosen = {(day * count + number) % len(cases) for number in range(count)} if rest == on else set[int]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidegate import operate
@@ -10,7 +11,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.operate import Folder, JobClient, JobInfo, JobTotals, JobView
 from tidegate.web.sharing import Streams
 from tidegate.web.tickets import Tickets
-from tidegate.web.watching import BY_REQUESTS_SECONDS, ON_A_DISK_SECONDS, Watch
+from tidegate.web.watching import BY_REQUESTS_SECONDS, ON_A_DISK_SECONDS, ViewT, Watch
 from tidegate.web.works import Works
 
 _ID_DIGITS = 32
@@ -58,12 +59,16 @@ class Site:
         )
 
     def totals(self, job: JobView) -> JobTotals | None:
-        """The totals of a job; None for one that has not started, or whose histories cannot be read: the state of the
-        job says so."""
+        """The totals of a job; None where `of_history` gives none."""
+        return self.of_history(job, "totals", JobClient.totals)
+
+    def of_history(self, job: JobView, what: str, read: Callable[[JobClient], ViewT]) -> ViewT | None:
+        """The view `what` of a job's histories, which `read` reads; None for a job that has not started, or whose
+        histories cannot be read: the state of the job says so."""
         if not job.job_id:
             return None
         try:
-            return self.watch.view(("totals", job.name), lambda: self.client(job.name).totals(), periods=2)
+            return self.watch.view((what, job.name), lambda: read(self.client(job.name)), periods=2)
         except TidegateError:
             return None
 

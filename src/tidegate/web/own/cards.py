@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from tidegate.core.errors import TidegateError
-from tidegate.operate import DoneCheckpoint, JobView, State
+from tidegate.operate import DoneCheckpoint, JobClient, JobView, State
 from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import JobCard, JobCards, LastCheckpoint
 from tidegate.web.site import Site, flink_id
@@ -62,24 +61,12 @@ def card(site: Site, job: JobView) -> JobCard:
 
 def newest_epochs(site: Site, job: JobView) -> tuple[DoneCheckpoint, ...]:
     """The newest epochs of a job; none for a job that has not started, or is unreadable."""
-    if not job.job_id:
-        return ()
-    try:
-        return site.watch.view(
-            ("newest epochs", job.name), lambda: site.client(job.name).epochs(EPOCHS_OF_A_CARD), periods=2
-        )
-    except TidegateError:
-        return ()
+    return site.of_history(job, "newest epochs", lambda client: client.epochs(EPOCHS_OF_A_CARD)) or ()
 
 
 def _restarts(site: Site, job: JobView) -> int:
-    """The restarts in the life of a job; 0 where they cannot be read: the problem has its own place."""
-    if not job.job_id:
-        return 0
-    try:
-        newest = site.watch.view(("newest failure", job.name), site.client(job.name).newest_failure, periods=2)
-    except TidegateError:
-        return 0
+    """The restarts in the life of a job; 0 for a job that has not started, or is unreadable."""
+    newest = site.of_history(job, "newest failure", JobClient.newest_failure)
     return 0 if newest is None else newest.restarts
 
 

@@ -5,7 +5,7 @@ import { field, open, wantToken } from "./dialog.js";
 import { h, tell } from "./dom.js";
 import { bytes, count } from "./format.js";
 import { facts, pill, problem } from "./parts.js";
-import { Refused, ask, requestId, token } from "./server.js";
+import { Refused, ask, requestId, token, untilNextLook } from "./server.js";
 
 const FORMATS = [["native", "Native: fast, for the same program"], ["canonical", "Canonical: for another state backend, parallelism or schema"]];
 
@@ -44,7 +44,6 @@ export const ACTIONS = {
 const ENDINGS = {
   done: ["good", "check"], refused: ["warn", "cross"], failed: ["bad", "cross"], unknown: ["warn", "ring"], pending: ["info", "ring"],
 };
-const LOOK_SECONDS = 1;
 
 /** The requests of this tab that were sent, by job; the newest first. */
 const sent = new Map();
@@ -133,7 +132,7 @@ async function send(request, body) {
 
 async function follow(request, path) {
   while (request.state === "pending") {
-    await new Promise((wake) => setTimeout(wake, LOOK_SECONDS * 1000));
+    await untilNextLook();
     try {
       take(request, await ask(`${path}/${encodeURIComponent(request.ticket.id)}`));
     } catch (error) {

@@ -6,11 +6,9 @@ import { open } from "./dialog.js";
 import { h, tell } from "./dom.js";
 import { bytes } from "./format.js";
 import { problem } from "./parts.js";
-import { Refused, ask, requestId } from "./server.js";
+import { Refused, ask, requestId, untilNextLook } from "./server.js";
 
 const PATH = "/savepoint-disposal";
-const LOOK_SECONDS = 1;
-
 /** Ask, and remove it. `removed()`: the list of savepoints may be read again. */
 export async function dispose(savepoint, removed) {
   if (!(await mayAct().catch(() => false))) return;
@@ -48,7 +46,7 @@ async function remove(path, id) {
       const { status, operation } = await ask(`${PATH}/${encodeURIComponent(id)}`);
       const cause = operation?.["failure-cause"];
       if (status.id === "COMPLETED") return cause ? { ended: true, problem: { detail: cause["stack-trace"] ?? cause.class } } : null;
-      await new Promise((wake) => setTimeout(wake, LOOK_SECONDS * 1000));
+      await untilNextLook();
     }
   } catch (error) {
     return error instanceof Refused ? error : { problem: { detail: "The server does not answer. Try again: it is removed once, however often it is asked." } };

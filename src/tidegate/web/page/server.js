@@ -106,6 +106,11 @@ function parsed(text) {
   }
 }
 
+const LOOK_SECONDS = 1;
+
+/** Between two looks at a work that the server does. */
+export const untilNextLook = () => new Promise((wake) => setTimeout(wake, LOOK_SECONDS * 1000));
+
 /** A new id for a request: the same request sent twice is done once. Of Flink's form: 32 digits. */
 export function requestId() {
   const digits = crypto.getRandomValues(new Uint8Array(16));

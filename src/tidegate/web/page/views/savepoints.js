@@ -5,9 +5,8 @@ import { NOTHING, bytes, count, seconds, when } from "../format.js";
 import { mayAct } from "../actions.js";
 import { dispose } from "../disposal.js";
 import { copyButton, empty, facts, part, pill, problem, section, table } from "../parts.js";
-import { Refused, ask } from "../server.js";
+import { Refused, ask, untilNextLook } from "../server.js";
 
-const LOOK_SECONDS = 1;
 const again = () => window.dispatchEvent(new HashChangeEvent("hashchange"));
 
 export const savepoints = {
@@ -83,7 +82,7 @@ async function verify(path, state, redraw) {
   try {
     mine.value = await ask("/savepoints/verify", { method: "POST", body: { path } });
     while (mine.value.state === "pending" && state.shown === mine) {
-      await new Promise((wake) => setTimeout(wake, LOOK_SECONDS * 1000));
+      await untilNextLook();
       mine.value = await ask(`/savepoints/verify/${encodeURIComponent(mine.value.id)}`);
       redraw();
     }

@@ -5,11 +5,9 @@ import { field } from "../dialog.js";
 import { at, h, tell } from "../dom.js";
 import { bytes, count, when } from "../format.js";
 import { empty, facts, part, pill, problem, section } from "../parts.js";
-import { Refused, ask, requestId } from "../server.js";
+import { Refused, ask, requestId, untilNextLook } from "../server.js";
 
 const OFF = ["Programs cannot be started here. The operator of this server turns it on with the setting ", h("code", {}, "ui.programs"), ", which names the folders whose programs may be started. "];
-
-const LOOK_SECONDS = 1;
 
 const off = (jars) => jars.problem?.status === 403 && !jars.problem.code;
 
@@ -93,7 +91,7 @@ async function check(program, state, redraw) {
     redraw();
     let ticket = await ask(path, { method: "POST", body: { ...body(state), id: requestId() } });
     while (ticket.state === "pending") {
-      await new Promise((wake) => setTimeout(wake, LOOK_SECONDS * 1000));
+      await untilNextLook();
       ticket = await ask(`${path}/${encodeURIComponent(ticket.id)}`);
     }
     state.verdict = null;

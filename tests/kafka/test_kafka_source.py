@@ -24,7 +24,7 @@ from tests.integration.place import Place, error_of, run, wait_until, wait_until
 from tests.support.driver import Driver
 from tests.support.logged import told
 from tests.support.today import turn
-from tidegate import FileSink, Job, KafkaSource, SQLiteSink
+from tidegate import FileSink, Job, KafkaSource, SQLiteSink, operate
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import parse_strikes
 from tidegate.core.records import Start, decode
@@ -506,6 +506,17 @@ def test_what_is_lost_is_skipped_and_counted_when_that_is_asked_for(
     produce(broker.servers, topic, values(16, first=176))
     run(job_of(place, source))
     assert read(place) == [*kept, *range(160, 192)]
+
+    job = operate.open(place.folder / "checkpoints", "job")
+    skips = [each for each in job.milestones() if each.kind is operate.MilestoneKind.SKIP]
+    unknown = ", ".join(f"partition {number} to 0 (an unknown number of records lost)" for number in range(PARTITIONS))
+    assert [(each.query, each.source, each.epoch, each.text) for each in skips] == [
+        ("query", "lines", 1, f"topic {topic}: partition 2 to 15 (5 records lost)"),
+        ("query", "lines", 2, f"topic {topic}: {unknown}"),
+    ]
+    (reached,) = job.positions()
+    each_at_eight = ", ".join(f"partition {number} at {32 // PARTITIONS}" for number in range(PARTITIONS))
+    assert (reached.source, reached.lines) == ("lines", (f"topic {topic}: {each_at_eight}",))
 
 
 def run_into_an_error(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

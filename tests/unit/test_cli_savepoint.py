@@ -13,9 +13,10 @@ import pytest
 
 from tests.jobs.folders import tidegate
 from tests.support.saved_job import OPERATOR, write_job
-from tidegate.cli.savepoint_view import end_lines, watermark_text
+from tidegate.cli.savepoint_view import watermark_text
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.records import SavedFile, StatefulOperator, encode
+from tidegate.operate import position_lines
 from tidegate.operate.saved_views import details_of
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
 from tidegate.savepoints.take import take
@@ -125,7 +126,7 @@ def test_each_operator_has_the_bytes_of_its_own_files(tmp_path: Path):
     ],
 )
 def test_where_a_source_ends_can_be_read(end: str | None, lines: list[str]):
-    assert end_lines(end) == lines
+    assert position_lines(end) == lines
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tidegate.web.shapes import (
     EpochRow,
     EpochRows,
     EventOnAxis,
+    EventOnAxisKind,
     EventsOnAxis,
     Failures,
     FailureShape,
@@ -26,6 +27,7 @@ from tidegate.web.shapes import (
     SettingsShape,
     SinkShape,
     SinksShape,
+    SkippedShape,
     SourceShape,
     SourcesShape,
     TransactionShape,
@@ -200,12 +202,17 @@ def _epochs(count: int) -> Iterator[EpochRow]:
 
 
 def events() -> EventsOnAxis:
+    killed = "process 4711 on worker-3 ended without a report: killed, or out of memory"
     lost = "TG-EXECUTOR-LOST: an executor was killed, and its tasks with it"
     return EventsOnAxis(
         events=(
-            EventOnAxis(at=NOW - 290, kind="savepoint", text=f"a savepoint in {PATH}", query=None, epoch=18_150),
-            EventOnAxis(at=NOW - 265, kind="restart", text=lost, query="counts", epoch=18_165),
-            EventOnAxis(at=NOW - 26.4, kind="start", text="start"),
+            EventOnAxis(
+                at=NOW - 290, kind=EventOnAxisKind.SAVEPOINT, text=f"a savepoint in {PATH}", query=None, epoch=18_150
+            ),
+            EventOnAxis(at=NOW - 265, kind=EventOnAxisKind.RESTART, text=lost, query="counts", epoch=18_165),
+            EventOnAxis(at=NOW - 240, kind=EventOnAxisKind.STOP, text="the job is STOPPED"),
+            EventOnAxis(at=NOW - 120, kind=EventOnAxisKind.KILL, text=killed),
+            EventOnAxis(at=NOW - 26.4, kind=EventOnAxisKind.START, text="the job was started"),
         )
     )
 
@@ -296,11 +303,25 @@ def transactions() -> TransactionsShape:
 
 
 def sources() -> SourcesShape:
-    lag = {"words": "2.1 s"}
+    lag, skipped = {"words": "2.1 s"}, "topic lines: partition 1 to 31007 (12 records lost)"
     return SourcesShape(
         sources=(
-            SourceShape(uid="lines", kind="kafka", told="topic 'lines'", lag=lag),
-            SourceShape(uid="words", kind="channel", told="channel, 4 partitions", lag={"counts": "0.4 s"}),
+            SourceShape(
+                uid="lines",
+                kind="kafka",
+                told="topic 'lines'",
+                lag=lag,
+                offsets={"words": ("topic lines: partition 0 at 48211, partition 1 at 47902",)},
+                skipped=(SkippedShape(at=NOW - 200, query="words", epoch=18_160, text=skipped),),
+            ),
+            SourceShape(
+                uid="words",
+                kind="channel",
+                told="channel, 4 partitions",
+                lag={"counts": "0.4 s", "totals": "0.6 s"},
+                offsets={"counts": ("0: 812, 1: 790, 2: 805, 3: 799",), "totals": ("0: 801, 1: 780, 2: 795, 3: 790",)},
+                skipped=(),
+            ),
         )
     )
 

@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "Show the status of a job: its state, its driver, its queries, its sources, its settings.",
     ),
     "history": CommandEntry(
-        "tidegate.cli.jobs:history", "Show the checkpoints and the failures of a job, newest first."
+        "tidegate.cli.jobs:history", "Show the checkpoints, the failures and the milestones of a job, newest first."
     ),
     "ui": CommandEntry(
         "tidegate.cli.ui:ui", "Serve a page and a REST interface for all jobs of a folder, until Ctrl-C or SIGTERM."

@@ -123,10 +123,11 @@ def history(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """Show the checkpoints and the failures of a job, newest first.
+    """Show the checkpoints, the failures and the milestones of a job, newest first.
 
-    A checkpoint is an epoch that is done in all its sinks. The newest 10,000 checkpoints are kept, and under
-    `tidegate run` or inside YARN the newest hundred failures, over all restarts.
+    A checkpoint is an epoch that is done in all its sinks. Milestones are starts, savepoints and ends, and kills
+    that no supervisor has seen. Kept over all restarts are the newest 10,000 checkpoints, 200 milestones, and under
+    `tidegate run` or inside YARN a hundred failures.
 
     Examples:
 
@@ -147,6 +148,10 @@ def history(
     if found.failures:
         typer.echo()
         print_table(_FAILURE_COLUMNS, [_failure_row(each) for each in found.failures])
+    if found.milestones:
+        typer.echo()
+        rows = [(moment(each.at), each.kind.value, each.text) for each in found.milestones]
+        print_table(_MILESTONE_COLUMNS, rows)
 
 
 def _jobs_of(folder: operate.Folder, application: str, *, anywhere: bool) -> tuple[Sequence[JobView], Sequence[str]]:
@@ -192,6 +197,7 @@ _BARRIER_COLUMNS = (
 )
 _SOURCE_COLUMNS = (Column("source"), Column("kind"), Column("target"))
 _SETTING_COLUMNS = (Column("setting"), Column("value"), Column("set by"))
+_MILESTONE_COLUMNS = (Column("at"), Column("milestone"), Column("what"))
 _FAILURE_COLUMNS = (
     Column("failed at"),
     Column("code"),
@@ -357,5 +363,5 @@ def _settings_json(found: JobInfo) -> dict[str, object]:
 
 
 def _history_json(found: JobHistory) -> dict[str, object]:
-    shown = {"checkpoints": msgspec.to_builtins(found.checkpoints), "failures": msgspec.to_builtins(found.failures)}
+    shown = {name: msgspec.to_builtins(getattr(found, name)) for name in ("checkpoints", "failures", "milestones")}
     return {"job": found.job.name, "drained": found.drained_at, **shown}

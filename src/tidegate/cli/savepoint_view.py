@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 import typer
 
 from tidegate.cli.tables import Column, print_table
-from tidegate.core.json_formats import Unreadable, parsed
-from tidegate.operate import BESIDE_TOPICS, SavedOperatorView, SavedQueryView, SavepointDetails
+from tidegate.operate import SavedOperatorView, SavedQueryView, SavepointDetails, position_lines
 
 
 def show(found: SavepointDetails) -> None:
@@ -34,7 +32,7 @@ _OF_THE_WHOLE = ("path", "id", "format", "job", "job_id", "generation", "at", "c
 def _lines(query: SavedQueryView) -> Iterator[str]:
     yield f"epoch: {query.epoch}"
     for uid, end in query.sources.items():
-        for line in end_lines(end):
+        for line in position_lines(end):
             yield f"source {uid}: {line}"
     yield f"watermark: {watermark_text(query.watermark_ms)}"
     for uid, epoch in query.sinks.items():
@@ -42,22 +40,6 @@ def _lines(query: SavedQueryView) -> Iterator[str]:
     for name in ("backend", "partitions", "state_bytes", "fingerprint"):
         value = getattr(query, name)
         yield f"{name}: {'not known' if value is None else value}"
-
-
-def end_lines(end: str | None) -> list[str]:
-    """The end of a source as its log has it: by topic and partition, as an entry of the log of its files, or as a line
-    of its ingest log."""
-    if end is None:
-        return ["nothing read yet"]
-    match _decoded(end):
-        case {"logOffset": int(number)}:
-            return [f"entry {number} of the log of its files"]
-        case {"log": str(log), "line": int(line)}:
-            return [f"line {line} of ingest log {log}"]
-        case {**topics} if _are_topics(topics):
-            return [f"topic {topic}: {_offsets(topics[topic])}" for topic in topics if topic not in BESIDE_TOPICS]
-        case _:
-            return [end]
 
 
 def watermark_text(milliseconds: int) -> str:
@@ -69,26 +51,6 @@ def watermark_text(milliseconds: int) -> str:
     except OverflowError:
         return "the end of time"
     return at.isoformat(timespec="milliseconds")
-
-
-def _decoded(end: str) -> Any:
-    try:
-        return parsed(end, object)
-    except Unreadable:
-        return None
-
-
-def _are_topics(found: dict[str, Any]) -> bool:
-    topics = [offsets for topic, offsets in found.items() if topic not in BESIDE_TOPICS]
-    return bool(topics) and all(isinstance(offsets, dict) for offsets in topics)
-
-
-def _offsets(partitions: dict[str, Any]) -> str:
-    return ", ".join(f"partition {number} at {partitions[number]}" for number in sorted(partitions, key=_in_order))
-
-
-def _in_order(partition: str) -> tuple[int, str]:
-    return len(partition), partition
 
 
 def _show_operators(operators: Mapping[str, SavedOperatorView]) -> None:

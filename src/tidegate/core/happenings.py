@@ -153,6 +153,19 @@ class RowsShownAgain(Happening):
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsSkipped(Happening):
+    """A done epoch has skipped records that are lost in its source."""
+
+    epoch: int
+    source: str
+    what: str
+    """The lost records, by topic and partition."""
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch} has skipped lost records of source {self.source}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionsAborted(Happening):
     """Transactions of dead runs were aborted; their epoch runs again."""
 

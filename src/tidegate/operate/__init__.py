@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from tidegate.operate.graph import Graph, GraphEdge, GraphNode, NodeKind, graph_of
     from tidegate.operate.job_log import JobLog
     from tidegate.operate.job_views import BarriersView, JobHistory, JobInfo, JobTotals
+    from tidegate.operate.milestones import Milestone, MilestoneKind
     from tidegate.operate.on_yarn import jobs_on_yarn, open_anywhere
+    from tidegate.operate.positions import ReachedPosition, position_lines
     from tidegate.operate.saved_views import (
-        BESIDE_TOPICS,
         Archive,
         Difference,
         FolderIs,
@@ -124,12 +125,19 @@ _HOMES = {
         "JobInfo",
         "JobTotals",
     ),
+    "tidegate.operate.milestones": (
+        "Milestone",
+        "MilestoneKind",
+    ),
     "tidegate.operate.on_yarn": (
         "jobs_on_yarn",
         "open_anywhere",
     ),
+    "tidegate.operate.positions": (
+        "ReachedPosition",
+        "position_lines",
+    ),
     "tidegate.operate.saved_views": (
-        "BESIDE_TOPICS",
         "Archive",
         "Difference",
         "FolderIs",
@@ -182,16 +190,16 @@ for actions."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "BESIDE_TOPICS", "BOUNDS_MS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "BarriersView", "Beat", "BeatReader",
-    "Clearance", "CopyProgress", "DescribedSink", "DescribedSource", "Difference", "DoneCheckpoint", "Ended",
-    "Ending", "Failure", "Folder", "FolderIs", "ForgettableJob", "Graph", "GraphEdge", "GraphNode", "JobClient",
-    "JobHistory", "JobInfo", "JobLog", "JobTotals", "JobView", "Kind", "Named", "NodeKind", "Outcome", "QueryBeat",
-    "QueryTotals", "QueryView", "Restore", "RestoreCheck", "SavedOperatorView", "SavedQueryView",
+    "BOUNDS_MS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "BarriersView", "Beat", "BeatReader", "Clearance",
+    "CopyProgress", "DescribedSink", "DescribedSource", "Difference", "DoneCheckpoint", "Ended", "Ending", "Failure",
+    "Folder", "FolderIs", "ForgettableJob", "Graph", "GraphEdge", "GraphNode", "JobClient", "JobHistory", "JobInfo",
+    "JobLog", "JobTotals", "JobView", "Kind", "Milestone", "MilestoneKind", "Named", "NodeKind", "Outcome", "QueryBeat",
+    "QueryTotals", "QueryView", "ReachedPosition", "Restore", "RestoreCheck", "SavedOperatorView", "SavedQueryView",
     "SavepointDetails", "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Spread", "Stage",
     "State", "Ticket", "TicketState", "TicketView", "TimedPhase", "Transactions", "Verdict", "Verified", "Waiting",
-    "check_restore", "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint",
-    "folder_here", "graph_of", "import_savepoint", "inspect_savepoint", "jobs", "jobs_on_yarn", "list_savepoints",
-    "list_transactions", "names", "open", "open_anywhere", "open_archive", "open_to_forget", "read_beat",
+    "check_restore", "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "folder_here",
+    "graph_of", "import_savepoint", "inspect_savepoint", "jobs", "jobs_on_yarn", "list_savepoints", "list_transactions",
+    "names", "open", "open_anywhere", "open_archive", "open_to_forget", "position_lines", "read_beat",
     "stream_savepoint", "verify_savepoint",
 ]  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from tidegate.operate.job_views import (
     read_info,
     read_job_totals,
 )
+from tidegate.operate.milestones import Milestone, beside_failures, read_milestones
 from tidegate.operate.status import JobView, find_job_folder, find_jobs, view_job
 from tidegate.storages.schemes import Folder, Where
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from tidegate.operate.forgetting import Clearance
     from tidegate.operate.graph import Graph
     from tidegate.operate.job_log import JobLog
+    from tidegate.operate.positions import ReachedPosition
     from tidegate.operate.settle import Ended
     from tidegate.operate.sinks import DescribedSink
     from tidegate.operate.tickets import Ticket, TicketView
@@ -131,6 +133,19 @@ class JobClient:
         """The recorded failures, newest first. `behind`: only those with a higher `number`. Raises STORAGE_UNUSABLE,
         RECORD_..."""
         return tuple(read_failures(self._folder, behind))
+
+    def milestones(self, failures: Sequence[Failure] | None = None) -> tuple[Milestone, ...]:
+        """The job's starts, savepoints and ends, and the kills of its drivers, the oldest first. A kill or an end with
+        an error that is among the `failures` is left out. `failures`: a view that was read already. Raises
+        STORAGE_UNUSABLE, RECORD_..."""
+        failures = self.failures() if failures is None else failures
+        return tuple(beside_failures(read_milestones(self._folder), failures))
+
+    def positions(self) -> tuple[ReachedPosition, ...]:
+        """How far each query has read its sources at the end of its newest done epoch. Raises STORAGE_UNUSABLE."""
+        from tidegate.operate.positions import read_positions
+
+        return tuple(read_positions(self._folder))
 
     def newest_failure(self) -> Failure | None:
         """The newest recorded failure that can be read. It has the counts of all before it. Raises STORAGE_UNUSABLE."""

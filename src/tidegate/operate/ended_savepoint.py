@@ -5,6 +5,7 @@ All needed files are in the job's folder. The job's locks are held during the co
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from tidegate.core.records import SavepointFormat
 from tidegate.operate.beat import read_beat
 from tidegate.operate.control import Kind
 from tidegate.operate.copy_progress import CopyProgress
+from tidegate.operate.milestones import Milestone, MilestoneKind, add_milestones
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
 from tidegate.operate.refusals import no_folder_for_it
 from tidegate.savepoints.copying import Copying
@@ -74,7 +76,10 @@ def _save(
         drained = ended_by is Kind.DRAIN_WITH_SAVEPOINT
         running = RunningJob(job.folder, job.record, queries, partial(_go_on, lease), is_drained=drained)
         check_into(running, folder)
-        return take_last_into(running, savepoint_id, folder, copying, form)
+        savepoint = take_last_into(running, savepoint_id, folder, copying, form)
+        text = f"a savepoint in {savepoint.found_at}, after the job had ended"
+        add_milestones(job_folder, [Milestone(at=time.time(), kind=MilestoneKind.SAVEPOINT, text=text)])
+        return savepoint
 
 
 def _go_on(lease: HeldLease, _step: str) -> None:

@@ -18,6 +18,7 @@ from tidegate.operate.done_checkpoint import DoneCheckpoint
 from tidegate.operate.epoch_totals import QueryTotals
 from tidegate.operate.failures import Failure, newest_failure, read_failures
 from tidegate.operate.guarantees import read_guarantees
+from tidegate.operate.milestones import Milestone, beside_failures, read_milestones
 from tidegate.operate.sources import DescribedSource, read_sources
 from tidegate.operate.status import JobView, QueryView, view_job, view_queries
 from tidegate.storages.opening import open_storage
@@ -75,11 +76,13 @@ def _barriers(job_folder: Folder, retained: Sequence[int]) -> BarriersView | Non
 
 
 class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The checkpoints and failures of a job over all its starts, newest first."""
+    """The checkpoints, failures and milestones of a job over all its starts, newest first. A milestone that is
+    among the failures is left out."""
 
     job: JobView
     checkpoints: tuple[DoneCheckpoint, ...]
     failures: tuple[Failure, ...]
+    milestones: tuple[Milestone, ...]
     drained_at: str | None
 
     @property
@@ -116,13 +119,15 @@ def read_info(job_folder: Folder) -> JobInfo:
 
 
 def read_history(job_folder: Folder, newest: int) -> JobHistory:
-    """At most `newest` checkpoints and at most `newest` failures. Raises the errors of `read_info`, and RECORD_CORRUPT
+    """At most `newest` of each. Raises the errors of `read_info`, and RECORD_CORRUPT
     for an invalid history file."""
-    view = view_job(job_folder)
+    view, failures = view_job(job_folder), read_failures(job_folder)
+    milestones = beside_failures(read_milestones(job_folder), failures)
     return JobHistory(
         job=view,
         checkpoints=tuple(read_checkpoints(job_folder, at_most=newest)),
-        failures=tuple(read_failures(job_folder)[:newest]),
+        failures=tuple(failures[:newest]),
+        milestones=tuple(milestones[::-1][:newest]),
         drained_at=drained_at(job_folder, view.job_id),
     )
 

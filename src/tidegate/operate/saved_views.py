@@ -17,7 +17,6 @@ import msgspec
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavedQuery
-from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
 from tidegate.savepoints.at_a_place import dispose_at, open_at, savepoints_at, verify_at
 from tidegate.savepoints.claim import read_claim
 from tidegate.savepoints.folder import MANIFEST, Savepoint
@@ -26,9 +25,6 @@ from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.savepoints.archive import BytesPassed
-
-BESIDE_TOPICS = (TOPIC_IDS, SKIPPED)
-"""The keys beside the topics in the end offsets of a Kafka source."""
 
 
 class SavepointView(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from tidegate.core import happenings as hp
 from tidegate.core.effects import Happening
 from tidegate.core.ledger import recall_decided
 from tidegate.core.spark_log import parse_offsets
+from tidegate.operate.positions import skipped_lines
 from tidegate.operate.runner import Runner
 from tidegate.spark.figures import Figures
 from tidegate.spark.query_plan import QueryPlan
@@ -45,7 +46,7 @@ class RunProgress:
         start_moves(f"query {self._plan.query.uid}, {happening}")
         self._listener(self._plan.query.uid, run, happening)
         if isinstance(happening, hp.EpochDone) and self.monitors:
-            self._tell_monitors(happening.epoch)
+            self._tell_of_sources(run, happening.epoch)
 
     def behind(self) -> int | None:
         """Rows of the sources that are not done yet; None if no source can tell."""
@@ -91,7 +92,7 @@ class RunProgress:
         figures.rows += rows
         figures.is_done(epoch)
 
-    def _tell_monitors(self, epoch: int) -> None:
+    def _tell_of_sources(self, run: int, epoch: int) -> None:
         decided = self._runner.run(recall_decided(epoch))
         offsets = None if decided is None else parse_offsets(decided.offsets)
         ends = list(zip(self._plan.query.sources, () if offsets is None else offsets.positions, strict=False))
@@ -99,3 +100,6 @@ class RunProgress:
             positions = [position for source, position in ends if source == uid and position is not None]
             if positions:
                 monitor.tell(positions)
+        for source, position in ends:
+            if skipped := skipped_lines(position):
+                self.tell(run, hp.RecordsSkipped(epoch, source, "; ".join(skipped)))

@@ -91,11 +91,19 @@ class Taking:
 
 class SavepointTaker:
     """Takes the savepoints of one job. `default`: the folder for requests without one. `in_container`: the working
-    folder of this process goes with it.
+    folder of this process goes with it. `told`: called with each complete savepoint, from the thread that has taken it.
     """
 
-    def __init__(self, job: RunningJob, default: str | None, *, in_container: bool = False) -> None:
+    def __init__(
+        self,
+        job: RunningJob,
+        default: str | None,
+        *,
+        in_container: bool = False,
+        told: Callable[[Savepoint], None] = lambda _: None,
+    ) -> None:
         self._job = job
+        self._told = told
         self._default = default
         self._in_container = in_container
         self._lock = threading.Lock()
@@ -235,7 +243,9 @@ class SavepointTaker:
     ) -> None:
         try:
             check_into(job, taking.into)
-            taking.settle(act(job, taking.id, taking.into, taking.copying, taking.form))
+            savepoint = act(job, taking.id, taking.into, taking.copying, taking.form)
+            self._told(savepoint)  # before the end of the job, which waits for the result
+            taking.settle(savepoint)
         except TidegateError as error:
             taking.settle(error)
         except BaseException as error:  # noqa: BLE001 (the request gets the error)

@@ -32,6 +32,7 @@ from tidegate.operate.rhythm import rhythm_of
 from tidegate.operate.sinks import Sinks, describe, write_sinks
 from tidegate.operate.sources import write_sources
 from tidegate.savepoints.continued import is_sealed
+from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.fresh import Fresh, first_generation
 from tidegate.savepoints.graph_checkpoints import GraphCheckpoints
 from tidegate.savepoints.hold import RunningQuery
@@ -63,6 +64,7 @@ from tidegate.spark.jvm_output import is_own_jvm
 from tidegate.spark.lease_watch import LeaseWatch
 from tidegate.spark.levels import level_of
 from tidegate.spark.listeners import Delivery
+from tidegate.spark.milestones import MilestoneWriter
 from tidegate.spark.noted_on_yarn import NotedOnYarn
 from tidegate.spark.opens import Opens
 from tidegate.spark.operator_checks import check_operators
@@ -219,6 +221,7 @@ class Starting:
         self, plan: JobPlan, coordinator: Coordinator | None, sources: JobSources, drain: DrainRecord | None
     ) -> JobHandle:
         job, settings, supervised = self.job, self.job.settings, current()
+        milestones = MilestoneWriter(job.folder)
         return JobHandle(
             name=job.name,
             session=job.session,
@@ -234,9 +237,12 @@ class Starting:
                 abort_checkpoint=(lambda: None) if coordinator is None else coordinator.abort,
             ),
             stop_timeout_seconds=settings.stop_timeout,
-            companions=[LeaseWatch(self.lease), *_companions(job, plan, coordinator, sources, self.lease.age_seconds)],
+            companions=[
+                LeaseWatch(self.lease),
+                *_companions(job, plan, coordinator, sources, self.lease.age_seconds, milestones),
+            ],
             drain=drain,
-            savepoints=_savepoints(job, plan, coordinator, sources, self._reach),
+            savepoints=_savepoints(job, plan, coordinator, sources, self._reach, milestones.saved),
             end_checkpoints=(lambda _why: None) if coordinator is None else coordinator.close,
         )
 
@@ -313,6 +319,7 @@ def _companions(
     coordinator: Coordinator | None,
     sources: JobSources,
     lease_age: Callable[[], float | None],
+    milestones: MilestoneWriter,
 ) -> list[Companion]:
     """In the order of their notification at the end. The answers to requests come last: the state of the job is then
     known, and a cancel has deleted the checkpoints.
@@ -328,6 +335,7 @@ def _companions(
         Advice(advice_for(job.name, job.settings, plan.queries, job.uids)),
         *_keeping(job, plan, coordinator, sources),
         *noted,
+        milestones,
         Historian(job.folder),
         pulse,
         Clerk(job.folder, pulse.incarnation, forgetful),
@@ -368,6 +376,7 @@ def _savepoints(
     coordinator: Coordinator | None,
     sources: JobSources,
     reach: Callable[[str], None],
+    told: Callable[[Savepoint], None],
 ) -> SavepointTaker | None:
     if job.settings.checkpointing_mode is Level.AT_MOST_ONCE:
         return None
@@ -381,4 +390,5 @@ def _savepoints(
         keep_input=sources.keep_input,
         checkpoint=None if coordinator is None else coordinator.checkpoint,
     )
-    return SavepointTaker(running, job.settings.savepoints_dir, in_container=is_in_container(job.session))
+    in_container = is_in_container(job.session)
+    return SavepointTaker(running, job.settings.savepoints_dir, in_container=in_container, told=told)

@@ -39,7 +39,7 @@ OWN: Sequence[Route] = (
     reads("/jobs/{job}/failures", "The failures, the newest first", histories.get_failures, Failures),
     reads(
         "/jobs/{job}/events-on-axis",
-        "Starts, failures and restarts, on the axis of the epochs",
+        "Starts, savepoints, kills, failures, restarts and ends, on the axis of the epochs",
         histories.get_events_on_axis,
         EventsOnAxis,
         histories.SinceAsked,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -178,13 +179,26 @@ class SinksShape(Shape, frozen=True, kw_only=True):
     shown_again: int
 
 
+class SkippedShape(Shape, frozen=True, kw_only=True):
+    """Lost records that a query has skipped in an epoch. `text`: by topic and partition."""
+
+    at: float
+    query: str | None
+    epoch: int | None
+    text: str
+
+
 class SourceShape(Shape, frozen=True, kw_only=True):
-    """A source of a job. `lag`: of the queries that read it, as they report it, by query."""
+    """A source of a job. `lag`: of the queries that read it, as they report it, by query. `offsets`: how far they have
+    read it at the end of their newest done epoch, in lines, by query. `skipped`: the lost records that they have
+    skipped, the newest first, as far as the milestones reach."""
 
     uid: str
     kind: str
     told: str
     lag: dict[str, str]
+    offsets: dict[str, tuple[str, ...]]
+    skipped: tuple[SkippedShape, ...]
 
 
 class SourcesShape(Shape, frozen=True, kw_only=True):
@@ -247,11 +261,25 @@ class TransactionsShape(Shape, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
 
 
+class EventOnAxisKind(Enum):
+    """What happened to a job beside its epochs. `kill`: its driver ended without a report, and no supervisor has
+    recorded it. `skip`: lost records of a source were skipped. `restart`: a failure that a restart followed. `stop`: an
+    end without an error."""
+
+    START = "start"
+    SAVEPOINT = "savepoint"
+    KILL = "kill"
+    SKIP = "skip"
+    FAILURE = "failure"
+    RESTART = "restart"
+    STOP = "stop"
+
+
 class EventOnAxis(Shape, frozen=True, kw_only=True):
-    """What happened to a job beside its epochs. `kind`: "start", "failure" or "restart"."""
+    """What happened to a job beside its epochs. `text`: more about it, in a sentence."""
 
     at: float
-    kind: str
+    kind: EventOnAxisKind
     text: str
     query: str | None = None
     epoch: int | None = None

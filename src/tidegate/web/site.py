@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tidegate import operate
 from tidegate.core.errors import TidegateError
-from tidegate.operate import Folder, JobClient, JobInfo, JobTotals, JobView
+from tidegate.operate import Failure, Folder, JobClient, JobInfo, JobTotals, JobView, Milestone
 from tidegate.web.sharing import Streams
 from tidegate.web.tickets import Tickets
 from tidegate.web.watching import BY_REQUESTS_SECONDS, ON_A_DISK_SECONDS, ViewT, Watch
@@ -71,6 +71,14 @@ class Site:
             return self.watch.view((what, job.name), lambda: read(self.client(job.name)), periods=2)
         except TidegateError:
             return None
+
+    def failures(self, client: JobClient) -> tuple[Failure, ...]:
+        """The failures of a job, newest first. Raises STORAGE_UNUSABLE, RECORD_..."""
+        return self.watch.view(("failures", client.name), client.failures, periods=2)
+
+    def milestones(self, client: JobClient) -> tuple[Milestone, ...]:
+        """The milestones of a job, oldest first, without those that are among its failures. Raises the same errors."""
+        return self.watch.view(("milestones", client.name), lambda: client.milestones(self.failures(client)), periods=2)
 
     def info(self, client: JobClient) -> JobInfo:
         """A job with its queries. Raises STORAGE_UNUSABLE, RECORD_..."""

@@ -36,7 +36,6 @@ from tidegate.web.flink.checkpoint_shapes import (
 )
 from tidegate.web.flink.ids import checkpoint_id, vertex_id
 from tidegate.web.flink.settings_of_jobs import reported
-from tidegate.web.own.histories import failures_of
 from tidegate.web.problems import RequestProblem
 from tidegate.web.routing import RouteRequest
 from tidegate.web.site import Site
@@ -54,7 +53,7 @@ def get_checkpoints(asked: RouteRequest) -> CheckpointingStatistics:
     totals = asked.site.totals(info.job) or JobTotals(queries={}, failures=0, restarts=0, failures_of_epochs=0)
     queries, done = queries_of(info), _newest(asked)
     completed = sum(each.epochs for each in totals.queries.values())
-    failed = next((each for each in failures_of(asked) if each.epoch is not None), None)
+    failed = next((each for each in asked.site.failures(client) if each.epoch is not None), None)
     in_progress = _in_progress(info)
     return CheckpointingStatistics(
         counts=Counts(

@@ -8,7 +8,6 @@ import msgspec
 
 from tidegate.operate import Failure
 from tidegate.web.flink.shapes import ExceptionHistory, ExecutionException, JobExceptions, RootException
-from tidegate.web.own.histories import failures_of
 from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import Asks
 
@@ -26,7 +25,7 @@ class ExceptionsAsked(Asks, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def get_exceptions(asked: RouteRequest) -> JobExceptions:
     """`GET /jobs/:id/exceptions`."""
     query: ExceptionsAsked = asked.query
-    failures = () if query.failureLabelFilter else failures_of(asked)
+    failures = () if query.failureLabelFilter else asked.site.failures(asked.site.client(asked.path["job"]))
     shown = failures[: query.maxExceptions]
     newest = shown[0] if shown else None
     truncated = len(failures) > len(shown)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from tidegate.operate import DoneCheckpoint, Failure
+from tidegate.operate import DoneCheckpoint, Failure, Milestone
 from tidegate.web.problems import problem_of
 from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import (
@@ -15,6 +15,7 @@ from tidegate.web.shapes import (
     EpochRow,
     EpochRows,
     EventOnAxis,
+    EventOnAxisKind,
     EventsOnAxis,
     Failures,
     FailureShape,
@@ -51,15 +52,16 @@ def get_epochs(asked: RouteRequest) -> EpochRows:
 
 def get_failures(asked: RouteRequest) -> Failures:
     """`GET /jobs/:id/failures`."""
-    return Failures(failures=tuple(failure_shape(each) for each in failures_of(asked)))
+    return Failures(
+        failures=tuple(failure_shape(each) for each in asked.site.failures(asked.site.client(asked.path["job"])))
+    )
 
 
 def get_events_on_axis(asked: RouteRequest) -> EventsOnAxis:
     """`GET /jobs/:id/events-on-axis`."""
     query: SinceAsked = asked.query
-    beat = asked.site.info(asked.site.client(asked.path["job"])).job.beat
-    begun = [] if beat is None else [EventOnAxis(at=beat.started_at, kind="start", text="start")]
-    events = [*begun, *(_on_axis(each) for each in failures_of(asked))]
+    site, client = asked.site, asked.site.client(asked.path["job"])
+    events = [*map(_of_milestone, site.milestones(client)), *map(_of_failure, site.failures(client))]
     chosen = sorted((each for each in events if each.at >= query.since), key=lambda each: each.at)
     return EventsOnAxis(events=tuple(chosen))
 
@@ -133,14 +135,12 @@ _WOULD = {
 }
 
 
-def failures_of(asked: RouteRequest) -> tuple[Failure, ...]:
-    client = asked.site.client(asked.path["job"])
-    return asked.site.watch.view(("failures", client.name), client.failures, periods=2)
+def _of_milestone(each: Milestone) -> EventOnAxis:
+    kind = EventOnAxisKind(each.kind.value)
+    return EventOnAxis(at=each.at, kind=kind, text=each.text, query=each.query, epoch=each.epoch)
 
 
-def _on_axis(each: Failure) -> EventOnAxis:
-    restarted = each.restart_in_seconds is not None
+def _of_failure(each: Failure) -> EventOnAxis:
+    kind = EventOnAxisKind.FAILURE if each.restart_in_seconds is None else EventOnAxisKind.RESTART
     text = f"{each.code}: {each.what}"
-    return EventOnAxis(
-        at=each.at, kind="restart" if restarted else "failure", text=text, query=each.query, epoch=each.epoch
-    )
+    return EventOnAxis(at=each.at, kind=kind, text=text, query=each.query, epoch=each.epoch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.core.errors import TidegateError
-from tidegate.operate import BarriersView, DescribedSink, JobInfo, JobView, QueryView, graph_of
+from tidegate.operate import BarriersView, DescribedSink, JobInfo, JobView, MilestoneKind, QueryView, graph_of
 from tidegate.web.own.cards import card
 from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import (
@@ -16,6 +16,7 @@ from tidegate.web.shapes import (
     SettingsShape,
     SinkShape,
     SinksShape,
+    SkippedShape,
     SourceShape,
     SourcesShape,
 )
@@ -23,6 +24,8 @@ from tidegate.web.site import Site
 
 _STATIC_PERIODS = 10.0
 """Descriptions change only at a start."""
+_POSITION_PERIODS = 2.0
+"""A record of each query is read for them."""
 
 
 def get_live(asked: RouteRequest) -> JobLive:
@@ -56,7 +59,14 @@ def get_settings(asked: RouteRequest) -> SettingsShape:
 
 def get_sources(asked: RouteRequest) -> SourcesShape:
     """`GET /jobs/:id/sources`."""
-    info = asked.site.info(asked.site.client(asked.path["job"]))
+    client = asked.site.client(asked.path["job"])
+    info = asked.site.info(client)
+    read = asked.site.watch.view(("positions", client.name), client.positions, periods=_POSITION_PERIODS)
+    skips: dict[str, list[SkippedShape]] = {}
+    for found in reversed(asked.site.milestones(client)):
+        if found.kind is MilestoneKind.SKIP and found.source is not None:
+            skip = SkippedShape(at=found.at, query=found.query, epoch=found.epoch, text=found.text)
+            skips.setdefault(found.source, []).append(skip)
     lags = {
         each.uid: {
             query.uid: query.beat.lag
@@ -67,7 +77,15 @@ def get_sources(asked: RouteRequest) -> SourcesShape:
     }
     return SourcesShape(
         sources=tuple(
-            SourceShape(uid=each.uid, kind=each.kind, told=each.told, lag=lags[each.uid]) for each in info.sources
+            SourceShape(
+                uid=each.uid,
+                kind=each.kind,
+                told=each.told,
+                lag=lags[each.uid],
+                offsets={found.query: found.lines for found in read if found.source == each.uid},
+                skipped=tuple(skips.get(each.uid, ())),
+            )
+            for each in info.sources
         )
     )
 

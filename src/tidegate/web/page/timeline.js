@@ -10,11 +10,13 @@ const TOP = 22;
 const LEFT = 54;
 const BOTTOM = 24;
 const SLOT = 9;
-const EVENTS = { start: "Start", failure: "Failure", restart: "Failure and restart", savepoint: "Savepoint", stop: "Stop" };
+const EVENTS = { start: "Start", failure: "Failure", restart: "Failure and restart", kill: "Driver killed", skip: "Lost records skipped", savepoint: "Savepoint", stop: "Stop" };
 const GLYPHS = {
   start: "M-4 -5L5 0L-4 5Z",
   failure: "M-4 -4L4 4M4 -4L-4 4",
   restart: "M4 -1A4.5 4.5 0 1 0 3 3.2M4.5 -5V-0.8H0.3",
+  skip: "M-4 -4V4L0 0ZM1 -4V4L5 0Z",
+  kill: "M0 -5V1.5M0 4V5",
   savepoint: "M0 -5.5L5.5 0L0 5.5L-5.5 0Z",
   stop: "M-4 -4H4V4H-4Z",
 };

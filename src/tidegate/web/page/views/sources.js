@@ -1,7 +1,7 @@
 // Sources with the lag of their readers, their offsets, and what they skipped.
 
 import { h } from "../dom.js";
-import { count } from "../format.js";
+import { count, when } from "../format.js";
 import { part, section, table } from "../parts.js";
 
 export const sources = {
@@ -9,27 +9,21 @@ export const sources = {
   render: ({ feeds }) => section("Sources", part(feeds.sources, (value) => table("Sources of the job", [
     ["Source", (source) => [h("strong", {}, source.uid), h("span", { class: "faint under" }, source.told)], "main"],
     ["Kind", (source) => h("code", {}, source.kind)],
-    ["Lag", (source) => lag(source.lag)],
-    ["Offsets", (source) => offsets(source.offsets), "long"],
-    ["Skipped", (source) => skipped(source.skipped), "long"],
+    ["Lag", (source) => byQuery(source.lag)],
+    ["Read up to", (source) => byQuery(source.offsets, offsets), "long"],
+    ["Skipped", (source) => source.skipped.map((skip) => h("span", { class: "under" }, `${when(skip.at)}, ${skip.query}, epoch ${count(skip.epoch)}: ${skip.text}`)), "long"],
   ], value.sources, { key: (source) => source.uid, none: "No start of this job has described its sources yet." }), "This server does not show sources.")),
 };
 
-function lag(value) {
-  if (!value || typeof value === "string") return value;
+/** By query, one text or several lines. The name of a query is shown only beside others. */
+function byQuery(value, shown = (lines) => lines) {
   const all = Object.entries(value);
-  return all.length === 1 ? all[0][1] : all.map(([query, text]) => h("span", { class: "under" }, `${query}: ${text}`));
+  if (all.length <= 1) return all.length ? shown(all[0][1]) : null;
+  return all.map(([query, lines]) => h("span", { class: "under" }, h("span", { class: "faint" }, `${query}: `), shown(lines)));
 }
 
-function offsets(value) {
-  if (value === null || value === undefined) return null;
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
-  return text.length <= 80 ? h("code", { class: "break" }, text.replace(/\s+/g, " "))
+function offsets(lines) {
+  const text = lines.join("\n");
+  return text.length <= 120 ? lines.map((line) => h("code", { class: "break" }, line))
     : h("details", { class: "more" }, h("summary", {}, "Show"), h("pre", {}, text));
-}
-
-function skipped(value) {
-  if (value === null || value === undefined) return null;
-  if (typeof value === "number") return count(value);
-  return typeof value === "string" ? value : Object.entries(value).map(([name, number]) => h("span", { class: "under" }, `${name}: ${number}`));
 }

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from bench.repeated import repeated
 
 SAMPLE_SECONDS = 0.1
-_SESSION, _USER, _SYSTEM, _BEGUN, _RESIDENT = 3, 11, 12, 19, 21
+_PARENT, _SESSION, _USER, _SYSTEM, _BEGUN, _RESIDENT = 1, 3, 11, 12, 19, 21
 """Positions in `/proc/N/stat` after the name in brackets (proc(5))."""
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGES_PER_MIB = 2**20 // mmap.PAGESIZE
@@ -99,13 +99,13 @@ def cpu_seconds_of_session() -> float:
 
 
 def cpu_seconds_of_sessions(sessions: Collection[int]) -> float:
-    """The same of these sessions."""
+    """The same of these sessions, and of children of their leaders: PostgreSQL gives each backend its own session."""
     ticks = 0
     for process in Path("/proc").glob("[0-9]*"):
         try:
             fields = (process / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if int(fields[_SESSION]) in sessions:
+        if int(fields[_SESSION]) in sessions or int(fields[_PARENT]) in sessions:
             ticks += sum(int(field) for field in fields[_USER : _USER + 4])
     return ticks / _TICKS_PER_SECOND

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from bench.footprint import Footprint, Sample, footprint_of, living_of
+from bench.footprint import Footprint, Sample, cpu_seconds_of_sessions, footprint_of, living_of
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -63,3 +63,17 @@ def test_the_processes_of_a_session_are_found_with_the_children_of_its_leader() 
 def test_a_session_that_has_ended_has_used_nothing() -> None:
     assert living_of(2**22 + 1, set()) == {}
     assert Footprint().cpu_seconds == pytest.approx(0.0)
+
+
+def test_a_child_with_a_session_of_its_own_counts_with_the_leader_that_started_it() -> None:
+    """PostgreSQL starts each backend so."""
+    burn = "import os; [None for _ in iter(lambda: os.times().user < 0.3, False)]; print(1, flush=True); input()"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}], start_new_session=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as leader:
+        assert leader.stdout is not None
+        leader.stdout.readline()
+        living = cpu_seconds_of_sessions({leader.pid})
+        leader.communicate(b"\n")
+    assert living >= 0.3

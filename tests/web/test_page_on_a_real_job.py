@@ -52,6 +52,18 @@ class Person:
         expect(dialog.locator(".lead")).to_contain_text("done", timeout=SOON_MS)
         return dialog
 
+    def happened(self) -> list[str]:
+        """What stands on the axis beside the epochs, the oldest first, as a screen reader says it."""
+        slider = self.page.get_by_role("slider", name="Epochs in time")
+        slider.focus()
+        slider.press("Home")
+        said: list[str] = []
+        for number in range(1, int(slider.get_attribute("aria-valuemax") or 0) + 1):
+            expect(slider).to_have_attribute("aria-valuenow", str(number))
+            said.append(slider.get_attribute("aria-valuetext") or "")
+            slider.press("ArrowRight")
+        return [each for each in said if not each.startswith("Epoch ")]
+
     def closes(self) -> None:
         self.page.keyboard.press("Escape")
         expect(self.page.get_by_role("dialog")).to_have_count(0)
@@ -132,6 +144,51 @@ def test_a_job_is_saved_killed_watched_and_stopped_and_its_savepoint_removed(
         person.page.get_by_role("dialog").get_by_role("button", name="Dispose of it").click()
         expect(buttons).to_have_count(1, timeout=SOON_MS)
         assert len(operate.list_savepoints(saved).savepoints) == 1
+        person.goes_to(JOB)
+        happened = person.happened()
+        assert [each.partition(" at ")[0] for each in happened] == [
+            *("Start", "Savepoint", "Failure and restart"),
+            *("Start", "Savepoint", "Stop"),
+        ]
+        assert str(saved) in happened[1]
+        person.goes_to(f"{JOB}/sources")
+        expect(person.page.locator("main")).to_contain_text("entry 19 of the log of its files")
+
+
+def test_a_job_is_stopped_and_started_again_drained_and_another_is_canceled(
+    chromium: Browser, storage: Path, programs: Path, tmp_path: Path
+) -> None:
+    """A stop and a cancel take no savepoint; a drain does, as in Flink."""
+    saved = storage / "saved"
+    write(tmp_path, 0, 5)
+    with person_at(chromium, storage, programs) as (person, _):
+        for button, into in (("Stop…", None), ("Drain…", saved)):
+            with UnderRun(tmp_path, "forever") as run:
+                wait_until(lambda: len(table(tmp_path)) == 5, "the rows", run)
+                person.goes_to(JOB)
+                person.sees("RUNNING")
+                person.does(button, behind="Stop", into=into)
+                person.closes()
+                person.sees("STOPPED")
+                assert run.wait() == 0, run.tail()
+            assert table(tmp_path) == list(range(5))
+        expect(person.page.locator("main")).to_contain_text("Drained")
+        happened = [each.partition(" at ")[0] for each in person.happened()]
+        assert happened == ["Start", "Stop", "Start", "Savepoint", "Stop"]
+    assert len(operate.list_savepoints(saved).savepoints) == 1
+
+    another = tmp_path / "another"
+    another.mkdir()
+    write(another, 0, 5)
+    with UnderRun(another, "forever") as run, person_at(chromium, another / "checkpoints", programs) as (person, _):
+        wait_until(lambda: len(table(another)) == 5, "the rows", run)
+        person.goes_to(JOB)
+        person.sees("RUNNING")
+        person.does("Cancel…", behind="Stop")
+        person.closes()
+        person.sees("CANCELED")
+        assert run.wait() == 0
+    assert table(another) == list(range(5))
 
 
 def test_a_job_is_started_from_its_savepoint_outlives_the_page_and_is_canceled(

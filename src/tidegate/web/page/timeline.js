@@ -16,7 +16,7 @@ const GLYPHS = {
   failure: "M-4 -4L4 4M4 -4L-4 4",
   restart: "M4 -1A4.5 4.5 0 1 0 3 3.2M4.5 -5V-0.8H0.3",
   skip: "M-4 -4V4L0 0ZM1 -4V4L5 0Z",
-  kill: "M0 -5V1.5M0 4V5",
+  kill: "M1.5 -6L-4 1H0L-1.5 6L4 -1H0Z",
   savepoint: "M0 -5.5L5.5 0L0 5.5L-5.5 0Z",
   stop: "M-4 -4H4V4H-4Z",
 };
@@ -39,12 +39,13 @@ export function axis(epochs, events, most) {
 export function timeline(epochs, events, width, state) {
   const room = Math.max(240, width) - LEFT - 6;
   const items = axis(epochs, events, Math.floor(room / SLOT) - 6);
-  const slots = items.reduce((sum, each) => sum + (each.gap ? 4 : 1), 0);
+  const share = (each) => (each.gap ? 4 : each.event ? 1.5 : 1);
+  const slots = items.reduce((sum, each) => sum + share(each), 0);
   const slot = Math.min(22, room / Math.max(slots, 1));
   const top = ceiling(items);
   let x = LEFT;
   for (const each of items) {
-    each.wide = slot * (each.gap ? 4 : 1);
+    each.wide = slot * share(each);
     each.x = x;
     x += each.wide;
   }

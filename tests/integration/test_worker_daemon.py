@@ -27,14 +27,15 @@ threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 
 
 @contextmanager
-def daemon(**environment: str) -> Generator[subprocess.Popen[bytes], None, None]:
-    """As Spark's JVM starts it: it ends when its input does."""
+def daemon(folder: Path | None = None, **environment: str) -> Generator[subprocess.Popen[bytes], None, None]:
+    """As Spark's JVM starts it, in this folder: it ends when its input does."""
     theirs, ours = os.pipe()
     process = subprocess.Popen(
         [sys.executable, "-m", MODULE, "pyspark.worker"],
         env={**os.environ, "PYTHON_WORKER_FACTORY_SECRET": "secret", "OMP_NUM_THREADS": "1", **environment},
         stdin=theirs,
         stdout=subprocess.PIPE,
+        cwd=folder,
     )
     os.close(theirs)
     try:
@@ -69,6 +70,13 @@ def test_a_worker_whose_jvm_reads_no_more_ends_without_a_word(monkeypatch: pytes
     monkeypatch.setenv("TIDEGATE_VERBOSE", "1")
     with pytest.raises(BrokenPipeError):
         ending_quietly(broken)("socket", True)
+
+
+def test_a_program_or_a_module_beside_it_may_have_the_name_of_a_module_of_python(tmp_path: Path):
+    for name in ("numbers", "random", "calendar", "statistics", "queue", "decimal"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError(__file__)")
+    with daemon(tmp_path, PYTHONPATH=os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(tmp_path)])) as process:
+        assert port_of(process) > 0
 
 
 def test_it_has_imported_what_workers_need_and_no_thread_when_it_forks_them():

@@ -22,7 +22,8 @@ class Said:
 def rows(*lines: str) -> dict[str, int | None]:
     look = cast("Any", PlanLook.__new__(PlanLook))
     look._look = Said(*lines)
-    found = look.state_of(None, names_files=False)
+    found, read = look.state_of(None, names_files=False)
+    assert read is None
     return {operator: state.rows for operator, state in found.items()}
 
 

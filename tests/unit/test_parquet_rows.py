@@ -6,6 +6,7 @@ import io
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tidegate.sinks.files.parquet import ParquetRows
 
@@ -30,6 +31,28 @@ def test_only_columns_whose_values_repeat_have_a_dictionary() -> None:
     columns = [group.column(number) for number in range(group.num_columns)]
     assert [column.path_in_schema for column in columns if not column.has_dictionary_page] == ["id", "a.b"]
     assert pq.read_table(file).to_batches() == [rows]
+
+
+ROWS = 140_000
+LONG = {
+    "unique": (range(ROWS), False),
+    "shuffled": ((number * 48_271 % 140_009 for number in range(ROWS)), False),
+    "a quarter as many, in turns": ((number % (ROWS // 4) for number in range(ROWS)), True),
+    "in runs of three": ((number // 3 for number in range(ROWS)), True),
+    "two": ((number % 2 for number in range(ROWS)), True),
+    "nulls": ((None for _ in range(ROWS)), True),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_column_is_judged_by_samples(name: str) -> None:
+    values, repeats = LONG[name]
+    rows = pa.record_batch({"x": pa.array(values, pa.int64())})
+    file = io.BytesIO()
+    writer = ParquetRows(file, rows.schema)
+    writer.write(rows)
+    writer.close()
+    assert pq.read_metadata(file).row_group(0).column(0).has_dictionary_page == repeats
 
 
 def test_a_file_without_rows_is_a_file() -> None:

@@ -51,7 +51,7 @@ def job_with_history(storage: Path, name: str = "job") -> Path:
     say(job, JobState.FINISHED)
     CheckpointsHistory(job).add(
         [
-            DoneCheckpoint(query="query", epoch=epoch, run=1, at=1_000.0 + epoch, duration_ms=duration, rows=5)
+            DoneCheckpoint(query="query", epoch=epoch, run=1, at=1_000.0 + epoch, duration_ms=duration, rows=5, read=7)
             for epoch, duration in enumerate((10.0, 30.0, 20.0))
         ]
     )

@@ -194,6 +194,7 @@ def _epochs(count: int) -> Iterator[EpochRow]:
             at=NOW - 2 - number * 0.6 - (240 if number >= 41 else 0),
             duration_ms=None if recovered else sum(phases.values()),
             rows=300 + (number * 53) % 140,
+            read=None if recovered else 1_360,
             aborted=0,
             redone=2 if recovered else 0,
             shown_again=0,

@@ -37,7 +37,7 @@ Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 def done(epoch: int, query: str = "query", **parts: float) -> DoneCheckpoint:
     given = {"aborted": 1, "redone": 0, "shown_again": 0, "committed": 2, "dead_letters": 3, **parts}
-    made = DoneCheckpoint(query=query, epoch=epoch, run=1, at=NOW + epoch, duration_ms=300.0, rows=10)
+    made = DoneCheckpoint(query=query, epoch=epoch, run=1, at=NOW + epoch, duration_ms=300.0, rows=10, read=12)
     return msgspec.structs.replace(made, phases=dict.fromkeys(TimedPhase, 30.0), **given)
 
 
@@ -77,6 +77,7 @@ def test_what_a_job_has_done_has_the_names_that_flink_uses(tmp_path: Path) -> No
     assert value(series, "lastCompletedCheckpointId") == 3
     assert value(series, "lastCheckpointCompletedTimestamp") == NOW * 1000
     assert value(series, "numRestarts") == value(series, "supervisor_restarts_total") == 2
+    assert value(series, "numRecordsIn", query="query") == 24
     assert value(series, "numRecordsOut", query="query") == 20
     assert value(series, "commits_total", query="query") == 4
     assert value(series, "aborts_total", query="query") == 2

@@ -52,3 +52,6 @@ class DoneCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Tries of an epoch that have failed since the epoch before, and after which it ran again in the same process."""
     phases: dict[TimedPhase, float] = {}
     """Milliseconds of each phase. Empty in recovery, and in files of older releases."""
+    read: int | None = None
+    """Rows that the sources have given, as Spark counts them: a source that the query reads twice counts twice, rows
+    that the reader itself has filtered out do not count. None in recovery, and in files of older releases."""

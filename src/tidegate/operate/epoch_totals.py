@@ -35,13 +35,14 @@ class Spread(msgspec.Struct, frozen=True, array_like=True):
 
 
 class QueryTotals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The totals of one query, in the units of `DoneCheckpoint`. `last`: its newest done epoch. `took`: its durations;
-    `phases`: the times of each phase.
+    """The totals of one query, in the units of `DoneCheckpoint`. `last`: its newest done epoch. `read`: without the
+    epochs for which it is not known. `took`: its durations; `phases`: the times of each phase.
     """
 
     last: DoneCheckpoint
     epochs: int = 0
     rows: int = 0
+    read: int = 0
     committed: int = 0
     aborted: int = 0
     redone: int = 0
@@ -62,6 +63,7 @@ class QueryTotals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             last=done[-1],
             epochs=self.epochs + len(done),
             rows=self.rows + sum(each.rows for each in done),
+            read=self.read + sum(each.read or 0 for each in done),
             committed=self.committed + sum(each.committed for each in done),
             aborted=self.aborted + sum(each.aborted for each in done),
             redone=self.redone + sum(each.redone for each in done),

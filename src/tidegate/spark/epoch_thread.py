@@ -112,10 +112,11 @@ class EpochThread:
         if self._plan.dead_letters is not None:
             self._plan.dead_letters.judge(self._plan.query, effect.epoch, done)
         committables = tuple(committable for result in done for committable in result.committables)
-        state_ids, base_ids, state_rows = stream.state(names_files=self._plan.store.names_files)
-        own = None if self._plan.query.local_lease else stream.own_plan(base_ids)
+        state = stream.state(names_files=self._plan.store.names_files)
+        self._figures.clock.has_read(effect.epoch, state.read)
+        own = None if self._plan.query.local_lease else stream.own_plan(state.base_ids)
         files = self._named_state(effect.epoch)
-        computed = Computed(committables, starts, state_ids, state_rows, dict(self._plan.operator_uids), own, files)
+        computed = Computed(committables, starts, state.ids, state.rows, dict(self._plan.operator_uids), own, files)
         with self._shared.changed:
             self._shared.watch.computed()
         return computed

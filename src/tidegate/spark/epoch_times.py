@@ -25,12 +25,13 @@ ends when the epoch is done.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochTimes:
     """The times of a done epoch in milliseconds: from Spark's call on, from its entry in `commits` on (None if that was
-    not seen), and of each phase.
+    not seen), and of each phase. `read`: the rows that its sources have given; None if that is not known.
     """
 
     total_ms: float
     commit_delay_ms: float | None
     phases: dict[TimedPhase, float]
+    read: int | None = None
 
 
 class EpochClock:
@@ -42,6 +43,7 @@ class EpochClock:
         self._begun: dict[int, float] = {}
         self._let_in: dict[int, float] = {}
         self._pre_commit: dict[int, float] = {}
+        self._read: dict[int, int | None] = {}
         self._ends: dict[int, dict[TimedPhase, float]] = {}
 
     def begins(self, epoch: int) -> None:
@@ -55,6 +57,10 @@ class EpochClock:
     def pre_committed(self, epoch: int, longest_seconds: float) -> None:
         """Its tasks have ended. `longest_seconds`: what the slowest of them has needed to pre-commit."""
         self._pre_commit[epoch] = longest_seconds
+
+    def has_read(self, epoch: int, rows: int | None) -> None:
+        """Its sources have given so many rows; None if that is not known."""
+        self._read[epoch] = rows
 
     def passes(self, point: str, epoch: int | None) -> None:
         """The run passes a place of the protocol. The first time counts: the decision is looked for again."""
@@ -76,6 +82,7 @@ class EpochClock:
         """The times of the epoch, which is done now, and forgotten here; None if it has not begun in this process."""
         now, begun, ends = time.monotonic(), self._begun.pop(epoch, None), self._ends.pop(epoch, {})
         let_in, pre_commit = self._let_in.pop(epoch, None), self._pre_commit.pop(epoch, 0.0)
+        read = self._read.pop(epoch, None)
         if begun is None:
             return None
         seen = ends.get(TimedPhase.COMMITS)
@@ -83,6 +90,7 @@ class EpochClock:
             total_ms=(now - begun) * 1000,
             commit_delay_ms=None if seen is None else (now - seen) * 1000,
             phases=_phases(let_in, pre_commit, {**ends, TimedPhase.DONE: now}),
+            read=read,
         )
 
 

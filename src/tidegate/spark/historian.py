@@ -89,4 +89,5 @@ class Historian(Ticking):
             dead_letters=self._dead_letters.pop(query, 0),
             failed=self._failed.pop(query, 0),
             phases={} if times is None else times.phases,
+            read=None if times is None else times.read,
         )

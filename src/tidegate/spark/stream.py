@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any, cast
 
 from py4j.protocol import Py4JNetworkError
@@ -27,6 +28,20 @@ def is_gone(jvm: Any) -> bool:
     except JVM_IS_GONE:
         return True
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanState:
+    """What the plan of an epoch tells after its action. `ids`: of the state files that it wrote, equal to those in
+    `commits/N` later; `base_ids`: of those that it began with. Both are None for an epoch without state, and for files
+    without unique names. `rows`: of state after it, by operator, if Spark has counted them. `read`: the rows that the
+    sources have given; None if the plan does not tell.
+    """
+
+    ids: str | None
+    base_ids: str | None
+    rows: dict[str, int]
+    read: int | None
 
 
 class RunningStream:
@@ -64,25 +79,24 @@ class RunningStream:
         metadata: Any = self._execution.lastExecution().offsetSeqMetadata()
         return OwnPlan(ends, int(metadata.batchWatermarkMs()), base_ids)
 
-    def state(self, *, names_files: bool) -> tuple[str | None, str | None, dict[str, int]]:
-        """The ids of the state files that the running epoch wrote, equal to those in `commits/N` later; the ids of
-        those that it began with; and the rows of state after it by operator, if Spark has counted them.
+    def state(self, *, names_files: bool) -> PlanState:
+        """What the plan of the running epoch tells, read inside the epoch, after its one action.
 
-        Read inside the epoch, after its one action. Empty for an epoch without state, and for files without unique
-        names. Raises EPOCH_TORN if state was computed twice: then its rows and its ids may come from different
-        computations.
+        Raises EPOCH_TORN if state was computed twice: then its rows and its ids may come from different computations.
         """
-        found = self._look.state_of(self._execution.lastExecution().executedPlan(), names_files=names_files)
+        plan: Any = self._execution.lastExecution().executedPlan()
+        found, read = self._look.state_of(plan, names_files=names_files)
         for operator, state in found.items():
             self._refuse_second_computation(operator, state.successes)
         rows = {operator: state.rows for operator, state in found.items() if state.rows is not None}
         if not names_files:
-            return None, None, rows
+            return PlanState(None, None, rows, read)
         ids, base = (
             {operator: [ids for _, ids in sorted(named(state).items())] for operator, state in found.items()}
             for named in (_written, _begun_with)
         )
-        return canonical_state_ids(ids), canonical_state_ids(base if any(base.values()) else None), rows
+        begun_with = canonical_state_ids(base if any(base.values()) else None)
+        return PlanState(canonical_state_ids(ids), begun_with, rows, read)
 
     def _refuse_second_computation(self, operator: str, successes: Counter[int]) -> None:
         """Raise if a task with state succeeded more than once.

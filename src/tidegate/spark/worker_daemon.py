@@ -7,6 +7,10 @@ imports. If there is more than one, or they cannot be counted, Spark's own daemo
 Spark's JVM also puts archives with pyspark before an installed pyspark: two zips and a jar. Python compiles each module
 of a zip anew, and Spark's worker lets Python read the lists of all archives again before each task (measured: 75 ms of
 CPU time for the zips alone). Here the installed package is used.
+
+Python searches the working folder and PYTHONPATH before its standard library. So a program or a module beside it with
+the name `numbers.py` would take the place of Python's module, which pandas imports: the daemon would die, and Spark
+would say only that it cannot read a port number. Here the standard library comes first.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ _NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 def main() -> None:
     archives = archives_of_installed(sys.path)
-    sys.path[:] = [entry for entry in sys.path if entry not in archives]
+    sys.path[:] = standard_library_first([entry for entry in sys.path if entry not in archives])
     # Folders of an archive, too: an import before this line may have looked for a module in one of them.
     for place in [place for place in sys.path_importer_cache if place.startswith(tuple(archives))]:
         del sys.path_importer_cache[place]
@@ -59,6 +63,13 @@ def archives_of_installed(path: Sequence[str]) -> list[str]:
         Path(entry, "pyspark") for entry in path if all(Path(entry, name).is_dir() for name in ("pyspark", "py4j"))
     ]
     return [entry for entry in path if any(home in Path(entry).parents for home in homes) and Path(entry).is_file()]
+
+
+def standard_library_first(path: Sequence[str]) -> list[str]:
+    """The entries of `path`, those of Python's standard library before all others."""
+    home = Path(os.__file__).parent
+    archive = home.with_name(f"python{sys.version_info.major}{sys.version_info.minor}.zip")
+    return sorted(path, key=lambda entry: Path(entry) not in {home, home / "lib-dynload", archive})
 
 
 def ending_quietly(worker: Callable[..., int]) -> Callable[..., int]:

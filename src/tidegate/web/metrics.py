@@ -295,6 +295,11 @@ def _open_age(query: _SeenQuery, now: float) -> float | None:
 
 _OF_QUERIES: Final = (
     _QuerySeries(
+        "numRecordsIn",
+        "Rows that the sources gave to done epochs, over all starts; without epochs that a recovery has completed.",
+        _total(lambda each: each.read),
+    ),
+    _QuerySeries(
         "numRecordsOut", "Rows that became visible, over all sinks and starts.", _total(lambda each: each.rows)
     ),
     _QuerySeries(

@@ -114,7 +114,8 @@ class JobLive(Shape, frozen=True, kw_only=True):
 
 class EpochRow(Shape, frozen=True, kw_only=True):
     """One epoch that is done. `number`: its place among all done epochs of the job; 0 if an older release has written
-    it. `phases`: milliseconds by the name of the phase; a phase that was not measured is absent."""
+    it. `read`: rows that the sources have given; null if that is not known. `phases`: milliseconds by the name of the
+    phase; a phase that was not measured is absent."""
 
     number: int
     query: str
@@ -123,6 +124,7 @@ class EpochRow(Shape, frozen=True, kw_only=True):
     at: float
     duration_ms: float | None
     rows: int
+    read: int | None
     aborted: int
     redone: int
     shown_again: int

@@ -103,6 +103,7 @@ def epoch_row(each: DoneCheckpoint) -> EpochRow:
         at=each.at,
         duration_ms=each.duration_ms,
         rows=each.rows,
+        read=each.read,
         aborted=each.aborted,
         redone=each.redone,
         shown_again=each.shown_again,

@@ -167,7 +167,7 @@ function readout({ epoch, event }) {
   ].filter(([number]) => number).map(([number, text]) => `${count(number)} ${text}`);
   return h("div", { class: "readout" },
     h("p", { class: "lead" }, h("strong", {}, `Epoch ${count(epoch.epoch)}`), h("span", {}, epoch.query), h("span", {}, span(epoch.duration_ms)),
-      h("span", {}, `${count(epoch.rows)} rows`), h("span", { class: "faint" }, `run ${epoch.run}`), h("span", { class: "faint" }, when(epoch.at)),
+      h("span", {}, `${count(epoch.rows)} rows`), typeof epoch.read === "number" && h("span", { class: "faint" }, `${count(epoch.read)} read`), h("span", { class: "faint" }, `run ${epoch.run}`), h("span", { class: "faint" }, when(epoch.at)),
       epoch.duration_ms === null && h("span", { class: "faint" }, "completed by recovery"), more.map((text) => h("span", { class: "warn-text" }, text))),
     h("ul", { class: "legend" }, measured(epoch).map(([name, label]) =>
       h("li", {}, swatch(name), label, h("b", {}, span(epoch.phases[name]))))),

@@ -40,7 +40,7 @@ def is_shown_saved_and_stopped(folder: Path, checkpoints: str) -> None:
     (folder / "in").mkdir()
     for word in WORDS:
         (folder / "in" / word).write_text(f"{word}\n")
-    saved = f"{checkpoints}-saved"
+    saved = f"{checkpoints}/saved"
     with (
         Driver(PROGRAM, str(folder), checkpoints, log=folder / "log") as driver,
         command("--dir", checkpoints) as (_, line),

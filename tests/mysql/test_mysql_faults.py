@@ -293,8 +293,8 @@ def crash(server: MariaDBServer) -> None:
     ("options", "told"),
     [
         pytest.param({"password": "wr0ng-and-hidden"}, "Access denied for user", id="password"),
-        pytest.param({"ssl_verify_identity": True}, "SSL", id="TLS"),
-        pytest.param({"ssl_ca": "/no/such/file"}, "No such file", id="certificate"),
+        pytest.param({"ssl_disabled": False, "ssl_verify_identity": True}, "SSL", id="TLS"),
+        pytest.param({"ssl_disabled": False, "ssl_ca": "/no/such/file"}, "No such file", id="certificate"),
         pytest.param({"unix_socket": "/no/such/socket"}, "No such file", id="socket"),
     ],
 )

@@ -60,6 +60,10 @@ class MariaDBServer:
 
     program: ClassVar[str] = "mariadbd"
     settings: ClassVar[Mapping[str, str]] = _SETTINGS
+    plain_engine: ClassVar[str] = "Aria"
+    """A storage engine without transactions that the other server does not have."""
+    isolation: ClassVar[str] = "tx_isolation"
+    """The variable with the isolation of transactions."""
 
     def __init__(self, programs: Path, settings: Mapping[str, str] | None = None, *, on_disk: bool = False) -> None:
         self.port = free_port(())

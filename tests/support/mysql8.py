@@ -31,11 +31,13 @@ class MySQL8Server(MariaDBServer):
     """
 
     program = "mysqld"
+    plain_engine = "BLACKHOLE"
+    isolation = "transaction_isolation"
     settings = {**MariaDBServer.settings, "mysqlx": "OFF", "secure-file-priv": "NULL"}  # noqa: RUF012
 
     def options(self, **others: Any) -> dict[str, Any]:
         """Without TLS, so that a proxy between them reads along."""
-        return super().options(ssl_disabled=True, **others)
+        return super().options(**{"ssl_disabled": True, **others})
 
     def branches(self) -> list[str]:
         found = self.execute("XA RECOVER CONVERT XID")

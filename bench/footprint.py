@@ -98,14 +98,16 @@ def cpu_seconds_of_session() -> float:
     return cpu_seconds_of_sessions({os.getsid(0)})
 
 
-def cpu_seconds_of_sessions(sessions: Collection[int]) -> float:
-    """The same of these sessions, and of children of their leaders: PostgreSQL gives each backend its own session."""
+def cpu_seconds_of_sessions(sessions: Collection[int], *, of_children: Collection[int] = ()) -> float:
+    """The same of these sessions. `of_children`: processes whose children count, too: PostgreSQL gives each backend a
+    session of its own.
+    """
     ticks = 0
     for process in Path("/proc").glob("[0-9]*"):
         try:
             fields = (process / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if int(fields[_SESSION]) in sessions or int(fields[_PARENT]) in sessions:
+        if int(fields[_SESSION]) in sessions or int(fields[_PARENT]) in of_children:
             ticks += sum(int(field) for field in fields[_USER : _USER + 4])
     return ticks / _TICKS_PER_SECOND

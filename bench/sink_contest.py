@@ -137,14 +137,15 @@ def samples_of(
     `server`: the session of the server, if there is one. Its processes count beside those of this session. `before`:
     called before each side with the number of the round, unmeasured. Round 0 is not kept.
     """
-    sessions = {os.getsid(0), *([] if server is None else [server])}
+    servers = [] if server is None else [server]
+    cpu_seconds = partial(cpu_seconds_of_sessions, {os.getsid(0), *servers}, of_children=servers)
     samples: dict[str, list[float]] = {}
     for number in range(rounds + 1):
         for side, run in sides.items():
             before(number)
-            cpu, begun = cpu_seconds_of_sessions(sessions), time.perf_counter()
+            cpu, begun = cpu_seconds(), time.perf_counter()
             parts = run(number)
-            found = {"s": time.perf_counter() - begun, "CPU s": cpu_seconds_of_sessions(sessions) - cpu}
+            found = {"s": time.perf_counter() - begun, "CPU s": cpu_seconds() - cpu}
             found |= {f"s {part}": seconds for part, seconds in (parts or {}).items()}
             for what, value in found.items() if number else ():
                 samples.setdefault(f"{side} {what}", []).append(round(value, 3))

@@ -42,7 +42,7 @@ def test_a_job_with_a_kill_two_savepoints_and_a_stop_has_each_of_them_in_its_his
     job.stop_with_savepoint(str(tmp_path / "saved"), id="later").wait()
     (read,) = job.positions()
     assert (read.query, read.source, read.lines) == ("copies", "numbers", ("entry 4 of the log of its files",))
-    told = job.milestones()
+    told = job.milestones()[::-1]
     assert [each.kind.value for each in told] == [
         *("start", "kill", "start", "savepoint"),
         *("start", "savepoint", "stop", "savepoint"),
@@ -54,4 +54,4 @@ def test_a_job_with_a_kill_two_savepoints_and_a_stop_has_each_of_them_in_its_his
 
 
 def kinds(folder: Path) -> list[str]:
-    return [each.kind.value for each in operate.open(folder / "checkpoints", "numbers").milestones()]
+    return [each.kind.value for each in reversed(operate.open(folder / "checkpoints", "numbers").milestones())]

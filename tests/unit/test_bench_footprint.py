@@ -74,6 +74,6 @@ def test_a_child_with_a_session_of_its_own_counts_with_the_leader_that_started_i
     ) as leader:
         assert leader.stdout is not None
         leader.stdout.readline()
-        living = cpu_seconds_of_sessions({leader.pid})
+        living = cpu_seconds_of_sessions({leader.pid}, of_children=[leader.pid])
         leader.communicate(b"\n")
     assert living >= 0.3

@@ -10,14 +10,17 @@ from msgspec.structs import replace
 
 from tests.unit.test_failures import failure
 from tidegate.core.errors import TidegateError
+from tidegate.core.happenings import RecordsSkipped
 from tidegate.operate.beat import Beat, JobState, write_beat
 from tidegate.operate.milestones import (
     MILESTONES_KEPT,
+    SKIPS_KEPT,
     Milestone,
     MilestoneKind,
     add_milestones,
     beside_failures,
     read_milestones,
+    savepoint_taken,
 )
 from tidegate.savepoints.folder import Savepoint
 from tidegate.spark.live_job import LiveJob
@@ -25,10 +28,11 @@ from tidegate.spark.milestones import MilestoneWriter
 from tidegate.storages.local.storage import LocalStorage
 from tidegate.storages.schemes import Folder
 
-KILL, START, SAVEPOINT, STOP, FAILURE = (
+KILL, START, SAVEPOINT, SKIP, STOP, FAILURE = (
     MilestoneKind.KILL,
     MilestoneKind.START,
     MilestoneKind.SAVEPOINT,
+    MilestoneKind.SKIP,
     MilestoneKind.STOP,
     MilestoneKind.FAILURE,
 )
@@ -42,26 +46,49 @@ def test_the_newest_two_hundred_stay_and_a_torn_line_spoils_no_other(tmp_path: P
     assert read_milestones(tmp_path) == []
     for at in range(MILESTONES_KEPT + 5):
         add_milestones(tmp_path, [milestone(at)])
-    assert [each.at for each in read_milestones(tmp_path)] == list(range(5, MILESTONES_KEPT + 5))
+    assert [each.at for each in read_milestones(tmp_path)] == list(range(MILESTONES_KEPT + 4, 4, -1))
     file = tmp_path / "history/milestones.jsonl"
     file.write_bytes(b'{"at":3,"ki\n' + file.read_bytes())
-    assert [each.at for each in read_milestones(tmp_path)] == list(range(5, MILESTONES_KEPT + 5))
+    assert [each.at for each in read_milestones(tmp_path)] == list(range(MILESTONES_KEPT + 4, 4, -1))
 
 
-def test_a_disk_that_is_full_stops_neither_a_job_nor_a_savepoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+def test_skips_push_nothing_else_out(tmp_path: Path):
+    add_milestones(tmp_path, [milestone(0.0)])
+    add_milestones(tmp_path, [milestone(at, SKIP) for at in range(1, 400)])
+    assert [each.kind for each in read_milestones(tmp_path)] == [*[SKIP] * SKIPS_KEPT, START]
 
-    monkeypatch.setattr(LocalStorage, "note", full)
-    add_milestones(tmp_path, [milestone(1.0)])
-    assert read_milestones(tmp_path) == []
+
+def test_a_text_is_kept_short_and_in_utf_8(tmp_path: Path):
+    add_milestones(
+        tmp_path, [replace(milestone(0.0), text="x" * 2_000_000 + "\nmore"), savepoint_taken("/a\udcff", 1.0)]
+    )
+    assert [each.text for each in read_milestones(tmp_path)] == ["a savepoint in /a?", "x" * 500]
+
+
+def test_a_storage_that_is_away_stops_neither_a_job_nor_a_savepoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A note of a milestone writes nothing: only the thread of the history does."""
+    writer = opened(tmp_path, _Job())
+    with monkeypatch.context() as away:
+        away.setattr(LocalStorage, "note", refuse)
+        away.setattr(LocalStorage, "peek", refuse)
+        writer.saved(cast("Savepoint", _Saved(tmp_path / "one")))
+        writer.happened("query", 1, RecordsSkipped(3, "lines", "topic lines: partition 0 to 7 (2 records lost)"))
+    writer.last(None)
+    assert kinds(tmp_path) == [START, SAVEPOINT, SKIP, STOP]
+
+
+def refuse(*_: object) -> bytes:
+    raise OSError(28, "No space left on device")
 
 
 def test_a_kill_that_the_supervisor_has_recorded_is_told_once():
     kill, start = milestone(10.0, KILL), milestone(20.0)
-    assert beside_failures([kill, start], [replace(failure(1), at=11.0)]) == [start]
+    died = replace(failure(1), at=11.0, code="TG-DRIVER-DIED")
+    assert beside_failures([kill, start], [died]) == [start]
     assert beside_failures([kill, start], []) == [kill, start]
-    of_another_driver = [replace(failure(1), at=9.0), replace(failure(2), at=21.0)]
+    of_a_start_that_was_refused = [replace(failure(1), at=15.0, code="TG-SETTINGS-CLASH")]
+    assert beside_failures([kill, start], of_a_start_that_was_refused) == [kill, start]
+    of_another_driver = [replace(died, at=9.0), replace(died, at=21.0)]
     assert beside_failures([kill, start], of_another_driver) == [kill, start]
 
 
@@ -95,12 +122,13 @@ class _Saved:
 
 def opened(folder: Path, job: _Job) -> MilestoneWriter:
     writer = MilestoneWriter(Folder.of(folder))
-    writer.opening(cast("LiveJob", job))
+    writer.begin(cast("LiveJob", job))
     return writer
 
 
 def kinds(folder: Path) -> list[MilestoneKind]:
-    return [each.kind for each in read_milestones(folder)]
+    """The oldest first."""
+    return [each.kind for each in reversed(read_milestones(folder))]
 
 
 def beat(state: JobState) -> Beat:
@@ -109,8 +137,9 @@ def beat(state: JobState) -> Beat:
 
 def test_a_start_tells_that_the_driver_before_it_was_killed(tmp_path: Path):
     write_beat(tmp_path, beat(JobState.RUNNING))
-    opened(tmp_path, _Job())
-    killed, _ = read_milestones(tmp_path)
+    for _ in range(2):  # the first start dies before its own beat
+        opened(tmp_path, _Job()).tick()
+    _, _, killed = read_milestones(tmp_path)
     assert (killed.kind, killed.at) == (KILL, 5.0)
     assert "process 7 on here" in killed.text
 
@@ -118,7 +147,7 @@ def test_a_start_tells_that_the_driver_before_it_was_killed(tmp_path: Path):
 @pytest.mark.parametrize("state", [each for each in JobState if each is not JobState.RUNNING])
 def test_a_start_behind_an_end_tells_of_no_kill(tmp_path: Path, state: JobState):
     write_beat(tmp_path, beat(state))
-    opened(tmp_path, _Job())
+    opened(tmp_path, _Job()).tick()
     assert kinds(tmp_path) == [START]
 
 
@@ -127,22 +156,23 @@ def test_a_savepoint_that_is_requested_twice_is_told_once(tmp_path: Path):
     writer = opened(tmp_path, job)
     for name in ("one", "one", "two"):
         writer.saved(cast("Savepoint", _Saved(tmp_path / name)))
-    writer.ended(None)
+    writer.last(None)
     assert kinds(tmp_path) == [START, SAVEPOINT, SAVEPOINT, STOP]
-    assert read_milestones(tmp_path)[-1].text == "the job is STOPPED"
+    assert read_milestones(tmp_path)[0].text == "the job is STOPPED"
 
 
 def test_a_job_that_failed_says_why(tmp_path: Path):
     writer = opened(tmp_path, _Job(JobState.FAILED))
-    writer.ended(ValueError("seven"))
-    assert (kinds(tmp_path), read_milestones(tmp_path)[-1].text) == ([START, FAILURE], "ValueError('seven')")
+    writer.last(ValueError("seven"))
+    assert (kinds(tmp_path), read_milestones(tmp_path)[0].text) == ([START, FAILURE], "ValueError('seven')")
 
 
 def test_a_driver_that_has_lost_its_lease_writes_over_nothing_of_its_successor(tmp_path: Path):
     job = _Job()
-    writer = opened(tmp_path, job)
+    writer = MilestoneWriter(Folder.of(tmp_path))
     job.lost = cast("TidegateError", object())
+    writer.opening(cast("LiveJob", job))
     add_milestones(tmp_path, [milestone(99.0)])
     writer.saved(cast("Savepoint", _Saved(tmp_path / "late")))
     writer.ended(None)
-    assert kinds(tmp_path) == [START, START]
+    assert kinds(tmp_path) == [START]

@@ -39,6 +39,8 @@ LONG = {
     "shuffled": ((number * 48_271 % 140_009 for number in range(ROWS)), False),
     "a quarter as many, in turns": ((number % (ROWS // 4) for number in range(ROWS)), True),
     "in runs of three": ((number // 3 for number in range(ROWS)), True),
+    "unique, a tenth of it null": ((number if number % 10 else None for number in range(ROWS)), False),
+    "unique, a fifth of it zero": ((number if number % 5 else 0 for number in range(ROWS)), False),
     "two": ((number % 2 for number in range(ROWS)), True),
     "nulls": ((None for _ in range(ROWS)), True),
 }

@@ -126,7 +126,7 @@ def history(
     """Show the checkpoints, the failures and the milestones of a job, newest first.
 
     A checkpoint is an epoch that is done in all its sinks. Milestones are starts, savepoints and ends, and kills
-    that no supervisor has seen. Kept over all restarts are the newest 10,000 checkpoints, 200 milestones, and under
+    that no supervisor has recorded. Kept over all restarts are the newest 10,000 checkpoints, 200 milestones, and under
     `tidegate run` or inside YARN a hundred failures.
 
     Examples:
@@ -310,7 +310,7 @@ def _history_row(each: DoneCheckpoint) -> tuple[str, ...]:
 
 
 def _failure_row(each: Failure) -> tuple[str, ...]:
-    epoch, run = ("-" if value is None else str(value) for value in (each.epoch, each.run))
+    epoch, run = ("-" if value is None else str(value) for value in (each.epoch, each.run or None))
     restart = "none" if each.restart_in_seconds is None else f"{each.restart_in_seconds:.1f} s"
     return (moment(each.at), each.code, each.query or "-", epoch, run, restart)
 

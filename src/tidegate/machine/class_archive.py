@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from tidegate.machine.java import java_command
+from tidegate.machine.own_python import module_command
 from tidegate.machine.spark_home import spark_home
 
 
@@ -47,7 +47,7 @@ def archive_to_make(environment: Mapping[str, str]) -> Path | None:
 
 def command_to_make(archive: Path, niceness: int = 0) -> list[str]:
     """The command that makes the archive. `niceness`: by how much its priority is lower (0 to 19)."""
-    return [sys.executable, "-m", "tidegate.spark.warm_up", str(archive), str(niceness)]
+    return module_command("tidegate.spark.warm_up", str(archive), str(niceness))
 
 
 def environment_to_make(environment: Mapping[str, str]) -> dict[str, str]:

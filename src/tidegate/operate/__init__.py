@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tidegate.operate.graph import Graph, GraphEdge, GraphNode, NodeKind, graph_of
     from tidegate.operate.job_log import JobLog
     from tidegate.operate.job_views import BarriersView, JobHistory, JobInfo, JobTotals
-    from tidegate.operate.milestones import Milestone, MilestoneKind
+    from tidegate.operate.milestones import Milestone, MilestoneKind, beside_failures
     from tidegate.operate.on_yarn import jobs_on_yarn, open_anywhere
     from tidegate.operate.positions import ReachedPosition, position_lines
     from tidegate.operate.saved_views import (
@@ -128,6 +128,7 @@ _HOMES = {
     "tidegate.operate.milestones": (
         "Milestone",
         "MilestoneKind",
+        "beside_failures",
     ),
     "tidegate.operate.on_yarn": (
         "jobs_on_yarn",
@@ -197,10 +198,10 @@ __all__ = [
     "QueryTotals", "QueryView", "ReachedPosition", "Restore", "RestoreCheck", "SavedOperatorView", "SavedQueryView",
     "SavepointDetails", "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Spread", "Stage",
     "State", "Ticket", "TicketState", "TicketView", "TimedPhase", "Transactions", "Verdict", "Verified", "Waiting",
-    "check_restore", "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "folder_here",
-    "graph_of", "import_savepoint", "inspect_savepoint", "jobs", "jobs_on_yarn", "list_savepoints", "list_transactions",
-    "names", "open", "open_anywhere", "open_archive", "open_to_forget", "position_lines", "read_beat",
-    "stream_savepoint", "verify_savepoint",
+    "beside_failures", "check_restore", "compare_savepoints", "dispose_savepoint", "existing_folder",
+    "export_savepoint", "folder_here", "graph_of", "import_savepoint", "inspect_savepoint", "jobs", "jobs_on_yarn",
+    "list_savepoints", "list_transactions", "names", "open", "open_anywhere", "open_archive", "open_to_forget",
+    "position_lines", "read_beat", "stream_savepoint", "verify_savepoint",
 ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from tidegate.core.json_formats import parsed
 from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import all_heard
 from tidegate.logs.last_word import is_verbose
+from tidegate.machine.own_python import module_command
 from tidegate.operate.guarantees import finding_of
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE, SAYS, Said
 from tidegate.savepoints.judgement import RestoreVerdict
@@ -102,7 +103,7 @@ def _checked(
     environment = {**inherited, CHECK_ONLY: "1", CHECK_WORD: _WORD, **more}
     if overrides:
         environment[OVERRIDES] = json.dumps(list(overrides))
-    command = [sys.executable, "-m", "tidegate.spark.checked_program", str(app), *arguments]
+    command = module_command("tidegate.spark.checked_program", str(app), *arguments)
     try:
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS

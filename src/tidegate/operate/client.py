@@ -135,17 +135,18 @@ class JobClient:
         return tuple(read_failures(self._folder, behind))
 
     def milestones(self, failures: Sequence[Failure] | None = None) -> tuple[Milestone, ...]:
-        """The job's starts, savepoints and ends, and the kills of its drivers, the oldest first. A kill or an end with
-        an error that is among the `failures` is left out. `failures`: a view that was read already. Raises
-        STORAGE_UNUSABLE, RECORD_..."""
+        """The job's starts, savepoints and ends, the kills of its drivers, and lost records that it skipped, the newest
+        first. A kill or an end with an error that is among the `failures` is left out. `failures`: a view that was read
+        already. Raises STORAGE_UNUSABLE, RECORD_..."""
         failures = self.failures() if failures is None else failures
         return tuple(beside_failures(read_milestones(self._folder), failures))
 
-    def positions(self) -> tuple[ReachedPosition, ...]:
-        """How far each query has read its sources at the end of its newest done epoch. Raises STORAGE_UNUSABLE."""
+    def positions(self, info: JobInfo | None = None) -> tuple[ReachedPosition, ...]:
+        """How far each query has read its sources at the end of its newest done epoch. `info`: a view that was read
+        already. Raises the errors of `info`."""
         from tidegate.operate.positions import read_positions
 
-        return tuple(read_positions(self._folder))
+        return tuple(read_positions(self._folder, (self.info() if info is None else info).queries))
 
     def newest_failure(self) -> Failure | None:
         """The newest recorded failure that can be read. It has the counts of all before it. Raises STORAGE_UNUSABLE."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 
 from tidegate.checkpoints.drained import is_drained
@@ -21,7 +21,7 @@ from tidegate.core.records import SavepointFormat
 from tidegate.operate.beat import read_beat
 from tidegate.operate.control import Kind
 from tidegate.operate.copy_progress import CopyProgress
-from tidegate.operate.milestones import Milestone, MilestoneKind, add_milestones
+from tidegate.operate.milestones import add_milestones, savepoint_taken
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
 from tidegate.operate.refusals import no_folder_for_it
 from tidegate.savepoints.copying import Copying
@@ -77,8 +77,9 @@ def _save(
         running = RunningJob(job.folder, job.record, queries, partial(_go_on, lease), is_drained=drained)
         check_into(running, folder)
         savepoint = take_last_into(running, savepoint_id, folder, copying, form)
-        text = f"a savepoint in {savepoint.found_at}, after the job had ended"
-        add_milestones(job_folder, [Milestone(at=time.time(), kind=MilestoneKind.SAVEPOINT, text=text)])
+        if lease.lost_here() is None:
+            with suppress(TidegateError):  # the milestone is only for display, and the savepoint is complete
+                add_milestones(job_folder, [savepoint_taken(savepoint.found_at, time.time())])
         return savepoint
 
 

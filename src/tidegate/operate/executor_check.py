@@ -11,6 +11,7 @@ from tidegate.core.health import Finding, failed
 from tidegate.core.json_formats import parsed
 from tidegate.core.redaction import SECRETS
 from tidegate.logs.last_word import is_verbose
+from tidegate.machine.own_python import module_command
 from tidegate.submit.submission import Submission
 
 FOUND = "tidegate: finding: "
@@ -24,7 +25,7 @@ def check_executors(submission: Submission, environment: Mapping[str, str]) -> l
     """One finding for each executor that takes a task. `environment`: additional variables of the process."""
     master = submission.master or "spark.master"
     given = {**os.environ, **environment}
-    command = [sys.executable, "-m", "tidegate.spark.executor_check"]
+    command = module_command("tidegate.spark.executor_check")
     try:
         done = subprocess.run(
             command,

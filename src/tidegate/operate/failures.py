@@ -47,6 +47,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     of_epochs: int = 0
     """The same for failures that name an epoch."""
 
+    @property
+    def told(self) -> str:
+        """`what`, with the code once at its begin."""
+        return self.what if self.what.startswith(self.code) else f"{self.code}: {self.what}"
+
 
 def failure_of(report: FailureReport, *, at: float, restart_in_seconds: float | None) -> Failure:
     """Convert a driver's report into a failure record."""

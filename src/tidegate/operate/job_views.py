@@ -127,7 +127,7 @@ def read_history(job_folder: Folder, newest: int) -> JobHistory:
         job=view,
         checkpoints=tuple(read_checkpoints(job_folder, at_most=newest)),
         failures=tuple(failures[:newest]),
-        milestones=tuple(milestones[::-1][:newest]),
+        milestones=tuple(milestones[:newest]),
         drained_at=drained_at(job_folder, view.job_id),
     )
 

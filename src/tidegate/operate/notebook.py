@@ -77,7 +77,7 @@ def _epoch_row(each: DoneCheckpoint) -> Sequence[str]:
 
 def _failure(failure: Failure) -> str:
     then = "no restart" if failure.restart_in_seconds is None else f"restart in {failure.restart_in_seconds:.1f} s"
-    return f"{_moment(failure.at)} {failure.code}: {failure.what} ({then})"
+    return f"{_moment(failure.at)} {failure.told} ({then})"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

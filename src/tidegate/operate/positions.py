@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.ledger import DECIDED, decode_decided, entry
 from tidegate.core.spark_log import SKIPPED, TOPIC_IDS, positions_of
-from tidegate.operate.status import QueryView, view_job, view_queries
+from tidegate.operate.status import QueryView
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Folder
 
@@ -27,9 +27,9 @@ class ReachedPosition(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
 
 
-def read_positions(job_folder: Folder) -> list[ReachedPosition]:
-    """The positions of a job, by query. A query without a done epoch has none. Raises STORAGE_UNUSABLE."""
-    return [each for query in view_queries(view_job(job_folder)) for each in _of_query(job_folder, query)]
+def read_positions(job_folder: Folder, queries: Sequence[QueryView]) -> list[ReachedPosition]:
+    """The positions of a job, by query. A query without a done epoch has none, nor one whose record cannot be read."""
+    return [each for query in queries for each in _of_query(job_folder, query)]
 
 
 def position_lines(position: str | None) -> list[str]:
@@ -52,7 +52,10 @@ def skipped_lines(position: str | None) -> list[str]:
     """The lost records that the epoch which ends at this position has skipped, by topic; empty if there are none."""
     if position is None or SKIPPED not in position:
         return []
-    skipped = parsed(position, _WithSkipped).skipped
+    try:
+        skipped = parsed(position, _WithSkipped).skipped
+    except Unreadable:  # another source has the same words in its positions
+        return []
     return [
         f"topic {topic}: {', '.join(f'partition {each} to {skips[each]}' for each in sorted(skips, key=_in_order))}"
         for topic, skips in skipped.items()

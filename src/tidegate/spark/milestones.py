@@ -1,10 +1,9 @@
-"""Writes the milestones of a job."""
+"""Writes the milestones of a job. They are noted at once, and written in batches."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidegate.core.effects import Happening
@@ -12,61 +11,59 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.happenings import RecordsSkipped
 from tidegate.core.redaction import SECRETS
 from tidegate.operate.beat import JobState, read_beat
-from tidegate.operate.milestones import Milestone, MilestoneKind, add_milestones
+from tidegate.operate.milestones import Milestone, MilestoneKind, add_milestones, savepoint_taken
+from tidegate.operate.rhythm import rhythm_of
 from tidegate.savepoints.folder import Savepoint
-from tidegate.spark.companions import Companion
+from tidegate.spark.ticking import Ticking
 from tidegate.storages.schemes import Folder
 
 if TYPE_CHECKING:
     from tidegate.spark.live_job import LiveJob
 
 
-class MilestoneWriter(Companion):
+class MilestoneWriter(Ticking):
     """Feeds `history/milestones.jsonl`. Comes before the pulse: its start reads the beat of the driver before it."""
 
     def __init__(self, job_folder: Folder) -> None:
+        super().__init__("history of milestones", rhythm_of(job_folder).history)
         self._folder = job_folder
-        self._lock = threading.Lock()
-        self._lost_lease: Callable[[], TidegateError | None] = lambda: None
         self._handle: LiveJob | None = None
-        self._saved: set[str] = set()
+        self._lock = threading.Lock()
+        self._new: list[Milestone] = []
 
-    def opening(self, handle: LiveJob) -> None:
-        self._handle, self._lost_lease = handle, handle.lost_lease
-        self._add([*_kill(self._folder), _now(MilestoneKind.START, "the job was started")])
-
-    def saved(self, savepoint: Savepoint) -> None:
-        """Called from the thread that has taken a savepoint. A second request for the same one counts once."""
-        path = str(savepoint.found_at)
-        if path not in self._saved:
-            self._saved.add(path)
-            self._add([_now(MilestoneKind.SAVEPOINT, f"a savepoint in {path}")])
+    def begin(self, handle: LiveJob) -> None:
+        self._handle = handle
+        beat = read_beat(self._folder)
+        if beat is not None and beat.state is JobState.RUNNING:
+            text = f"process {beat.process} on {beat.host} ended, or lost its lease, without a report"
+            self._note(Milestone(at=beat.at, kind=MilestoneKind.KILL, text=text))
+        self._note(_now(MilestoneKind.START, "the job was started"))
 
     def happened(self, query: str, run: int, happening: Happening) -> None:
         match happening:
             case RecordsSkipped(epoch, source, what):
-                self._add([_now(MilestoneKind.SKIP, what, query=query, epoch=epoch, source=source)])
+                self._note(_now(MilestoneKind.SKIP, what, query=query, epoch=epoch, source=source))
             case _:
                 pass
 
-    def ended(self, error: BaseException | None) -> None:
-        if (handle := self._handle) is not None:
-            self._add([_end(handle, error)])
+    def saved(self, savepoint: Savepoint) -> None:
+        """Called from the thread that has taken a savepoint, which must not wait for the storage here."""
+        self._note(savepoint_taken(savepoint.found_at, time.time()))
 
-    def _add(self, new: Sequence[Milestone]) -> None:
-        """A driver that has lost its lease writes nothing: its lines would take the place of those of its successor."""
+    def tick(self) -> None:
         with self._lock:
-            if self._lost_lease() is None:
-                add_milestones(self._folder, new)
+            new, self._new = self._new, []
+        if new:
+            add_milestones(self._folder, new)
 
+    def last(self, error: BaseException | None) -> None:
+        if self._handle is not None:
+            self._note(_end(self._handle, error))
+        self.tick()
 
-def _kill(folder: Folder) -> Sequence[Milestone]:
-    """That of the driver before this one, at its last report."""
-    beat = read_beat(folder)
-    if beat is None or beat.state is not JobState.RUNNING:
-        return ()
-    text = f"process {beat.process} on {beat.host} ended without a report: killed, or out of memory"
-    return (Milestone(at=beat.at, kind=MilestoneKind.KILL, text=text),)
+    def _note(self, milestone: Milestone) -> None:
+        with self._lock:
+            self._new.append(milestone)
 
 
 def _end(handle: LiveJob, error: BaseException | None) -> Milestone:

@@ -95,7 +95,11 @@ def run_program(program: CodeType, app: str, arguments: list[str]) -> None:
     module.__dict__.update(__file__=app, __builtins__=__builtins__)
     sys.modules["__main__"] = module
     sys.argv = [app, *arguments]
-    sys.path[0] = str(Path(app).resolve().parent)
+    folder = str(Path(app).resolve().parent)
+    if getattr(sys.flags, "safe_path", False):  # of Python 3.11: nothing stands before the standard library
+        sys.path.insert(0, folder)
+    else:
+        sys.path[0] = folder
     exec(program, module.__dict__)
 
 

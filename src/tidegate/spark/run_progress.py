@@ -4,12 +4,12 @@ look for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tidegate.core import happenings as hp
 from tidegate.core.effects import Happening
 from tidegate.core.ledger import recall_decided
-from tidegate.core.spark_log import parse_offsets
+from tidegate.core.spark_log import positions_of
 from tidegate.operate.positions import skipped_lines
 from tidegate.operate.runner import Runner
 from tidegate.spark.figures import Figures
@@ -45,7 +45,7 @@ class RunProgress:
             self._shared.changed.notify_all()
         start_moves(f"query {self._plan.query.uid}, {happening}")
         self._listener(self._plan.query.uid, run, happening)
-        if isinstance(happening, hp.EpochDone) and self.monitors:
+        if isinstance(happening, hp.EpochDone):
             self._tell_of_sources(run, happening.epoch)
 
     def behind(self) -> int | None:
@@ -93,13 +93,24 @@ class RunProgress:
         figures.is_done(epoch)
 
     def _tell_of_sources(self, run: int, epoch: int) -> None:
-        decided = self._runner.run(recall_decided(epoch))
-        offsets = None if decided is None else parse_offsets(decided.offsets)
-        ends = list(zip(self._plan.query.sources, () if offsets is None else offsets.positions, strict=False))
+        ends = self._ends(epoch)
         for uid, monitor in self.monitors.items():
             positions = [position for source, position in ends if source == uid and position is not None]
             if positions:
                 monitor.tell(positions)
-        for source, position in ends:
-            if skipped := skipped_lines(position):
-                self.tell(run, hp.RecordsSkipped(epoch, source, "; ".join(skipped)))
+        for source, what in self._skipped(epoch, ends):
+            self.tell(run, hp.RecordsSkipped(epoch, source, what))
+
+    def _skipped(self, epoch: int, ends: Sequence[tuple[str, str | None]]) -> Mapping[tuple[str, str], None]:
+        """What this epoch has skipped, by source and text. An epoch without news of a source ends at the position of
+        the epoch before it, which says what that one has skipped.
+        """
+        found = [(source, position, "; ".join(skipped_lines(position))) for source, position in ends]
+        if not any(what for _, _, what in found):
+            return {}
+        before = self._ends(epoch - 1)
+        return {(source, what): None for source, position, what in found if what and (source, position) not in before}
+
+    def _ends(self, epoch: int) -> list[tuple[str, str | None]]:
+        decided = self._runner.run(recall_decided(epoch))
+        return [] if decided is None else positions_of(self._plan.query.sources, decided.offsets)

@@ -91,7 +91,8 @@ class Taking:
 
 class SavepointTaker:
     """Takes the savepoints of one job. `default`: the folder for requests without one. `in_container`: the working
-    folder of this process goes with it. `told`: called with each complete savepoint, from the thread that has taken it.
+    folder of this process goes with it. `told`: called with each complete savepoint, from the thread that has taken
+    it; it must not wait.
     """
 
     def __init__(
@@ -244,7 +245,7 @@ class SavepointTaker:
         try:
             check_into(job, taking.into)
             savepoint = act(job, taking.id, taking.into, taking.copying, taking.form)
-            self._told(savepoint)  # before the end of the job, which waits for the result
+            self._told(savepoint)  # first: the end of the job waits for the result alone
             taking.settle(savepoint)
         except TidegateError as error:
             taking.settle(error)

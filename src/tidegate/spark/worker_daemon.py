@@ -10,7 +10,8 @@ CPU time for the zips alone). Here the installed package is used.
 
 Python searches the working folder and PYTHONPATH before its standard library. So a program or a module beside it with
 the name `numbers.py` would take the place of Python's module, which pandas imports: the daemon would die, and Spark
-would say only that it cannot read a port number. Here the standard library comes first.
+would say only that it cannot read a port number. Here the standard library comes first, while the daemon imports its
+own modules; the user's functions then find what they have always found.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 def main() -> None:
     archives = archives_of_installed(sys.path)
-    sys.path[:] = standard_library_first([entry for entry in sys.path if entry not in archives])
+    sys.path[:] = [entry for entry in sys.path if entry not in archives]
     # Folders of an archive, too: an import before this line may have looked for a module in one of them.
     for place in [place for place in sys.path_importer_cache if place.startswith(tuple(archives))]:
         del sys.path_importer_cache[place]
@@ -93,8 +94,11 @@ def _is_safe_to_fork() -> bool:
         return False
     for name, value in _NO_THREADS.items():
         os.environ.setdefault(name, value)
+    searched = list(sys.path)
+    sys.path[:] = standard_library_first(searched)
     for module in (*NEEDED, *filter(None, os.environ.get(IMPORTS, "").split(","))):
         import_module(module)
+    sys.path[:] = searched
     return len(list(threads.iterdir())) == 1
 
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
 from tidegate.logs.writing import SUPERVISED
+from tidegate.machine.own_python import module_command
 from tidegate.supervise.line import FromDriver, FromSupervisor, line_to_driver
 from tidegate.supervise.session_processes import end_processes
 
@@ -28,7 +28,7 @@ class DriverProcess:
         self.line, theirs = line_to_driver()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tidegate.spark.program", *program],
+                module_command("tidegate.spark.program", *program),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 env={**environment, SUPERVISED: str(theirs.fileno())},

@@ -75,6 +75,8 @@ def _endpoint(site: Site, by_method: Mapping[Method, Route]) -> Callable[[Reques
             answer = await run_in_threadpool(route.handler, asked)
         except TidegateError as error:
             answer = as_response(problem_of(error))
+        except RequestProblem as refused:
+            answer = as_response(refused.problem, refused.headers)
         finally:
             if route.access is Access.ACT:
                 log_act(route, asked, answer)

@@ -296,7 +296,7 @@ def _open_age(query: _SeenQuery, now: float) -> float | None:
 _OF_QUERIES: Final = (
     _QuerySeries(
         "numRecordsIn",
-        "Rows that the sources gave to done epochs, over all starts; without epochs that a recovery has completed.",
+        "Rows that the sources gave to done epochs, where they were counted: not in a recovery or an older release.",
         _total(lambda each: each.read),
     ),
     _QuerySeries(

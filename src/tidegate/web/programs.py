@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import msgspec
 
 from tidegate import operate
 from tidegate.core.json_formats import Unreadable, parsed
+from tidegate.machine.own_python import module_command
 from tidegate.operate import Folder
 from tidegate.settings.given import CONFIG_VARIABLE
 from tidegate.web.places import is_below
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 OFF = "no program may be started from here"
 _HOW = "let the operator name folders of programs in the setting ui.programs"
 _ENDING = ".py"
-_COMMAND = ("-m", "tidegate.cli.main", "run", "-d", "--json")
 _STARTS_AT_ONCE = threading.BoundedSemaphore(2)
 _OURS = "TIDEGATE_"
 
@@ -113,7 +112,7 @@ def start(site: Site, order: StartOrder) -> StartedJob:
 
 def command(site: Site, order: StartOrder) -> list[str]:
     """The command that starts a program in the background."""
-    words = [sys.executable, *_COMMAND, "--dir", str(site.storage)]
+    words = module_command("tidegate.cli.main", "run", "-d", "--json", "--dir", str(site.storage))
     for setting in _settings(order):
         words += ["-D", setting]
     if order.savepoint is not None:

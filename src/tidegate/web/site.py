@@ -77,8 +77,8 @@ class Site:
         return self.watch.view(("failures", client.name), client.failures, periods=2)
 
     def milestones(self, client: JobClient) -> tuple[Milestone, ...]:
-        """The milestones of a job, oldest first, without those that are among its failures. Raises the same errors."""
-        return self.watch.view(("milestones", client.name), lambda: client.milestones(self.failures(client)), periods=2)
+        """All milestones of a job, newest first, with those that are among its failures. Raises STORAGE_UNUSABLE."""
+        return self.watch.view(("milestones", client.name), lambda: client.milestones(()), periods=2)
 
     def info(self, client: JobClient) -> JobInfo:
         """A job with its queries. Raises STORAGE_UNUSABLE, RECORD_..."""

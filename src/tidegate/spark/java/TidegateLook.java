@@ -34,6 +34,8 @@ public class TidegateLook {
             lines.append("read 0 ").append(read(plan)).append('\n');
         } catch (RuntimeException unknown) {
             return;
+        } catch (LinkageError unknown) {
+            return;
         }
     }
 

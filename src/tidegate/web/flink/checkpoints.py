@@ -173,7 +173,7 @@ def _failed(each: Failure, queries: Sequence[str]) -> CheckpointStatistics:
         checkpoint_type="CHECKPOINT",
         tasks={},
         failure_timestamp=_ms(each.at),
-        failure_message=f"{each.code}: {each.what}",
+        failure_message=each.told,
         num_acknowledged_subtasks=0,
     )
 

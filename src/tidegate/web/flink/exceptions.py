@@ -56,7 +56,7 @@ def get_exceptions(asked: RouteRequest) -> JobExceptions:
 
 def _text(failure: Failure) -> str:
     """What happened, where, and what to do."""
-    lines = [f"{failure.code}: {failure.what}", failure.where and f"at {failure.where}", failure.remedy]
+    lines = [failure.told, failure.where and f"at {failure.where}", failure.remedy]
     return "\n".join(filter(None, lines))
 
 

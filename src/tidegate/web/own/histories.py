@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from tidegate.operate import DoneCheckpoint, Failure, Milestone
+from tidegate.operate import DoneCheckpoint, Failure, Milestone, MilestoneKind, beside_failures
 from tidegate.web.problems import problem_of
 from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import (
@@ -61,7 +61,14 @@ def get_events_on_axis(asked: RouteRequest) -> EventsOnAxis:
     """`GET /jobs/:id/events-on-axis`."""
     query: SinceAsked = asked.query
     site, client = asked.site, asked.site.client(asked.path["job"])
-    events = [*map(_of_milestone, site.milestones(client)), *map(_of_failure, site.failures(client))]
+    failures, beat = site.failures(client), site.info(client).job.beat
+    milestones = beside_failures(site.milestones(client), failures)
+    events = [*map(_of_milestone, milestones), *map(_of_failure, failures)]
+    begun = [each.at for each in milestones if each.kind is MilestoneKind.START]
+    if (
+        beat is not None and max(begun, default=0.0) < beat.started_at
+    ):  # a driver of an older release, or not written yet
+        events.append(EventOnAxis(at=beat.started_at, kind=EventOnAxisKind.START, text="the job was started"))
     chosen = sorted((each for each in events if each.at >= query.since), key=lambda each: each.at)
     return EventsOnAxis(events=tuple(chosen))
 
@@ -143,5 +150,4 @@ def _of_milestone(each: Milestone) -> EventOnAxis:
 
 def _of_failure(each: Failure) -> EventOnAxis:
     kind = EventOnAxisKind.FAILURE if each.restart_in_seconds is None else EventOnAxisKind.RESTART
-    text = f"{each.code}: {each.what}"
-    return EventOnAxis(at=each.at, kind=kind, text=text, query=each.query, epoch=each.epoch)
+    return EventOnAxis(at=each.at, kind=kind, text=each.told, query=each.query, epoch=each.epoch)

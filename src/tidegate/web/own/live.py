@@ -61,9 +61,9 @@ def get_sources(asked: RouteRequest) -> SourcesShape:
     """`GET /jobs/:id/sources`."""
     client = asked.site.client(asked.path["job"])
     info = asked.site.info(client)
-    read = asked.site.watch.view(("positions", client.name), client.positions, periods=_POSITION_PERIODS)
+    read = asked.site.watch.view(("positions", client.name), lambda: client.positions(info), periods=_POSITION_PERIODS)
     skips: dict[str, list[SkippedShape]] = {}
-    for found in reversed(asked.site.milestones(client)):
+    for found in asked.site.milestones(client):
         if found.kind is MilestoneKind.SKIP and found.source is not None:
             skip = SkippedShape(at=found.at, query=found.query, epoch=found.epoch, text=found.text)
             skips.setdefault(found.source, []).append(skip)

@@ -10,7 +10,7 @@ const TOP = 22;
 const LEFT = 54;
 const BOTTOM = 24;
 const SLOT = 9;
-const EVENTS = { start: "Start", failure: "Failure", restart: "Failure and restart", kill: "Driver killed", skip: "Lost records skipped", savepoint: "Savepoint", stop: "Stop" };
+const EVENTS = { start: "Start", failure: "Failure", restart: "Failure and restart", kill: "Driver ended without a report", skip: "Lost records skipped", savepoint: "Savepoint", stop: "Stop" };
 const GLYPHS = {
   start: "M-4 -5L5 0L-4 5Z",
   failure: "M-4 -4L4 4M4 -4L-4 4",

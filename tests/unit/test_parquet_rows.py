@@ -37,8 +37,10 @@ ROWS = 140_000
 LONG = {
     "unique": (range(ROWS), False),
     "shuffled": ((number * 48_271 % 140_009 for number in range(ROWS)), False),
-    "a quarter as many, in turns": ((number % (ROWS // 4) for number in range(ROWS)), True),
-    "in runs of three": ((number // 3 for number in range(ROWS)), True),
+    "a half as many, in turns": ((number % (ROWS // 2) for number in range(ROWS)), False),
+    "an eighth as many, in turns": ((number % (ROWS // 8) for number in range(ROWS)), True),
+    "in runs of two": ((number // 2 for number in range(ROWS)), False),
+    "in runs of eight": ((number // 8 for number in range(ROWS)), True),
     "unique, a tenth of it null": ((number if number % 10 else None for number in range(ROWS)), False),
     "unique, a fifth of it zero": ((number if number % 5 else 0 for number in range(ROWS)), False),
     "two": ((number % 2 for number in range(ROWS)), True),

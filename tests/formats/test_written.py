@@ -25,6 +25,7 @@ from tidegate.operate.copy_progress import CopyProgress, read_progress, write_pr
 from tidegate.operate.done_checkpoint import DoneCheckpoint, TimedPhase
 from tidegate.operate.failures import Failure, add_failure, read_failures
 from tidegate.operate.guarantees import read_guarantees, write_guarantees
+from tidegate.operate.milestones import Milestone, MilestoneKind, add_milestones, read_milestones
 from tidegate.operate.sinks import DescribedSink, Sinks, write_sinks
 from tidegate.operate.sources import DescribedSource, read_sources, write_sources
 from tidegate.sinks.marks import Marks
@@ -114,7 +115,12 @@ CHECKPOINT = DoneCheckpoint(
     aborted=1,
     committed=2,
     phases={TimedPhase.COMPUTE: 7.5, TimedPhase.PRE_COMMIT: 0.25},
+    read=23,
 )
+MILESTONES = [
+    Milestone(at=AT, kind=MilestoneKind.SKIP, text="topic lines", query="counts", epoch=41, source="lines"),
+    Milestone(at=AT, kind=MilestoneKind.START, text="the job was started"),
+]
 CHECKPOINTS = [replace(CHECKPOINT, number=2), replace(CHECKPOINT, number=1)]
 PROGRESS = CopyProgress(copied_bytes=17, total_bytes=1_000)
 
@@ -165,6 +171,11 @@ def checkpoints(folder: Path) -> None:
     assert read_checkpoints(folder) == CHECKPOINTS
 
 
+def milestones(folder: Path) -> None:
+    add_milestones(folder, MILESTONES)
+    assert read_milestones(folder) == MILESTONES[::-1]
+
+
 def restarts(folder: Path) -> None:
     records = AttemptRecords(Folder.of(folder), "application_1767323045678_0001")
     assert records.put(1, ATTEMPTS)
@@ -186,7 +197,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     each.__name__: each
     for each in (
         *(sinks, sources, guarantees, request, answer, mark),
-        *(beat, failure, restarts, has_run, checkpoints, progress),
+        *(beat, failure, restarts, has_run, checkpoints, milestones, progress),
     )
 }
 """By format: writes one file into an empty folder, and reads it back."""
@@ -237,7 +248,7 @@ if __name__ == "__main__":
 
 def test_a_checkpoint_that_was_written_before_phases_or_rows_shown_again_were_noted_is_read(tmp_path: Path) -> None:
     """Each line is one of a release: without phases, and without rows shown again."""
-    older = replace(CHECKPOINT, committed=0, phases={})
+    older = replace(CHECKPOINT, committed=0, phases={}, read=None)
     line = b'{"query":"counts","epoch":41,"run":5,"at":%b,"duration_ms":12.5,"rows":17,"aborted":1,"redone":0%b}\n'
     (tmp_path / "history" / "checkpoints").mkdir(parents=True)
     lines = [line % (str(AT).encode(), more) for more in (b"", b',"shown_again":0')]

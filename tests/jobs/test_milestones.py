@@ -33,6 +33,7 @@ def test_a_job_with_a_kill_two_savepoints_and_a_stop_has_each_of_them_in_its_his
         wait_until(lambda: table(tmp_path) == list(range(4)), "all rows", run)
         job = operate.open(tmp_path / "checkpoints", "numbers")
         job.savepoint(str(tmp_path / "saved"), id="first").wait()
+        wait_until(lambda: kinds(tmp_path)[-1] == "savepoint", "the savepoint in the history", run)
         os.kill(driver, signal.SIGKILL)
         run.new_driver(driver)
         write(tmp_path, 4, 1)

@@ -11,8 +11,10 @@ import pytest
 
 from tests.jobs.under_run import NUMBERS, table, write
 from tests.support.driver import PYTHON_PATH
+from tests.support.today import turn
 
 
+@turn(3, of=4)
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 always looks in the working folder")
 def test_a_program_that_is_called_as_a_module_of_python_runs_from_its_own_folder(tmp_path: Path):
     """`decimal` imports `numbers`, and so do pandas and the libraries of the supervisor."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -53,6 +54,9 @@ def test_the_processes_of_a_session_are_found_with_the_children_of_its_leader() 
         leader.stdout.readline()
         with footprint_of(leader.pid) as footprint:
             found = living_of(leader.pid, others)
+            bound = time.monotonic() + 60
+            while not footprint.peak_pages and time.monotonic() < bound:  # a process that ends has no memory any more
+                time.sleep(0.01)
             leader.communicate(b"\n")
     assert leader.pid in found
     assert len(found) == 2

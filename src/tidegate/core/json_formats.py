@@ -8,7 +8,7 @@ itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -64,6 +64,15 @@ def parsed(data: bytes | str, holds: type[ValueT], expected: str = "JSON") -> Va
         raise Unreadable(Flaw.FIELDS, expected, str(error)) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Unreadable(Flaw.NOT_JSON, expected, str(error)) from None
+
+
+def readable(lines: Iterable[bytes], holds: type[ValueT]) -> Iterator[ValueT]:
+    """The values of JSON lines, without the lines that are torn or hold something else."""
+    for line in lines:
+        try:
+            yield parsed(line, holds)
+        except Unreadable:
+            continue
 
 
 @dataclass(frozen=True, slots=True)

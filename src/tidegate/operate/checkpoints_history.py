@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
 
-from tidegate.core.json_formats import Unreadable, parsed
+from tidegate.core.json_formats import Unreadable, parsed, readable
 from tidegate.operate.done_checkpoint import DoneCheckpoint
 from tidegate.operate.epoch_totals import QueryTotals, epochs_in, totals_with
 from tidegate.storages.opening import open_storage
@@ -98,7 +98,7 @@ def _newest(storage: Storage, before: float, since: float, behind: int) -> Itera
     for file in reversed(_files(storage)):
         if file.begins >= before:
             continue
-        for each in _entries(reversed(_lines_of(storage, file))):
+        for each in readable(reversed(_lines_of(storage, file)), DoneCheckpoint):
             if each.number <= behind:
                 return
             if since <= each.at < before:
@@ -146,7 +146,7 @@ def _lines(before: Mapping[str, QueryTotals], entries: Sequence[DoneCheckpoint])
 
 def _read(storage: Storage, file: _File) -> _Content:
     lines = _lines_of(storage, file)
-    return _Content(_before(lines[0]) if lines else None, tuple(_entries(lines)))
+    return _Content(_before(lines[0]) if lines else None, tuple(readable(lines, DoneCheckpoint)))
 
 
 def _lines_of(storage: Storage, file: _File) -> list[bytes]:
@@ -160,14 +160,6 @@ def _before(line: bytes) -> Mapping[str, QueryTotals] | None:
         return parsed(line, _Head).before
     except Unreadable:
         return None
-
-
-def _entries(lines: Iterable[bytes]) -> Iterator[DoneCheckpoint]:
-    for line in lines:
-        try:
-            yield parsed(line, DoneCheckpoint)
-        except Unreadable:
-            continue
 
 
 def _files(storage: Storage) -> list[_File]:

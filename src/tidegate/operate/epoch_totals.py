@@ -35,8 +35,9 @@ class Spread(msgspec.Struct, frozen=True, array_like=True):
 
 
 class QueryTotals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The totals of one query, in the units of `DoneCheckpoint`. `last`: its newest done epoch. `read`: without the
-    epochs for which it is not known. `took`: its durations; `phases`: the times of each phase.
+    """The totals of one query, in the units of `DoneCheckpoint`. `last`: its newest done epoch. `read`: the sum over
+    the epochs that have this figure. `took`: how the durations of its epochs are spread. `phases`: how the times of
+    each phase are spread.
     """
 
     last: DoneCheckpoint

@@ -119,8 +119,7 @@ def read_info(job_folder: Folder) -> JobInfo:
 
 
 def read_history(job_folder: Folder, newest: int) -> JobHistory:
-    """At most `newest` of each. Raises the errors of `read_info`, and RECORD_CORRUPT
-    for an invalid history file."""
+    """At most `newest` of each. Raises the errors of `read_info`, and RECORD_CORRUPT for an invalid history file."""
     view, failures = view_job(job_folder), read_failures(job_folder)
     milestones = beside_failures(read_milestones(job_folder), failures)
     return JobHistory(

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from tidegate.core.errors import Code
-from tidegate.core.json_formats import Unreadable, parsed
+from tidegate.core.json_formats import readable
 from tidegate.operate.failures import Failure
 from tidegate.storages.opening import open_storage
 from tidegate.storages.schemes import Where
@@ -116,10 +116,4 @@ def _shortened(text: str) -> str:
 
 def _read(storage: Storage) -> list[Milestone]:
     """The oldest first."""
-    found: list[Milestone] = []
-    for line in (storage.peek(_FILE) or b"").splitlines():
-        try:
-            found.append(parsed(line, Milestone))
-        except Unreadable:
-            continue
-    return found
+    return list(readable((storage.peek(_FILE) or b"").splitlines(), Milestone))

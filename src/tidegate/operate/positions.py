@@ -43,7 +43,7 @@ def position_lines(position: str | None) -> list[str]:
         case {"log": str(log), "line": int(line)}:
             return [f"line {line} of ingest log {log}"]
         case {**topics} if _are_topics(topics):
-            return list(_topic_lines(topics))
+            return [_topic_line(each, topics[each], "at") for each in topics if each not in BESIDE_TOPICS]
         case _:
             return [position]
 
@@ -56,10 +56,7 @@ def skipped_lines(position: str | None) -> list[str]:
         skipped = parsed(position, _WithSkipped).skipped
     except Unreadable:  # another source has the same words in its positions
         return []
-    return [
-        f"topic {topic}: {', '.join(f'partition {each} to {skips[each]}' for each in sorted(skips, key=_in_order))}"
-        for topic, skips in skipped.items()
-    ]
+    return [_topic_line(topic, skips, "to") for topic, skips in skipped.items()]
 
 
 class _SkippedTo(msgspec.Struct, frozen=True):
@@ -95,10 +92,10 @@ def _of_query(job_folder: Folder, query: QueryView) -> Iterator[ReachedPosition]
         )
 
 
-def _topic_lines(topics: Mapping[str, Any]) -> Iterator[str]:
-    for topic in topics:
-        if topic not in BESIDE_TOPICS:
-            yield f"topic {topic}: {_offsets(topics[topic])}"
+def _topic_line(topic: str, partitions: Mapping[str, Any], word: str) -> str:
+    """`word`: between a partition and its value."""
+    values = (f"partition {each} {word} {partitions[each]}" for each in sorted(partitions, key=_in_order))
+    return f"topic {topic}: {', '.join(values)}"
 
 
 def _decoded(position: str) -> Any:
@@ -111,10 +108,6 @@ def _decoded(position: str) -> Any:
 def _are_topics(found: Mapping[str, Any]) -> bool:
     topics = [offsets for topic, offsets in found.items() if topic not in BESIDE_TOPICS]
     return bool(topics) and all(isinstance(offsets, dict) for offsets in topics)
-
-
-def _offsets(partitions: Mapping[str, Any]) -> str:
-    return ", ".join(f"partition {number} at {partitions[number]}" for number in sorted(partitions, key=_in_order))
 
 
 def _in_order(partition: str) -> tuple[int, str]:

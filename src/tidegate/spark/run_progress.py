@@ -45,7 +45,7 @@ class RunProgress:
             self._shared.changed.notify_all()
         start_moves(f"query {self._plan.query.uid}, {happening}")
         self._listener(self._plan.query.uid, run, happening)
-        if isinstance(happening, hp.EpochDone):
+        if isinstance(happening, hp.EpochDone) and (self.monitors or run == 0):  # a recovery has no monitors yet
             self._tell_of_sources(run, happening.epoch)
 
     def behind(self) -> int | None:

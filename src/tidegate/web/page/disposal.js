@@ -9,6 +9,7 @@ import { problem } from "./parts.js";
 import { Refused, ask, requestId, untilNextLook } from "./server.js";
 
 const PATH = "/savepoint-disposal";
+
 /** Ask, and remove it. `removed()`: the list of savepoints may be read again. */
 export async function dispose(savepoint, removed) {
   if (!(await mayAct().catch(() => false))) return;

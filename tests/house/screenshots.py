@@ -1,18 +1,13 @@
 """Pictures of the site of `docs/`, to be looked at: `python -m tests.house.screenshots FOLDER`.
 
-
 The site is built, served on this machine's loopback, and each page below is taken in a real browser without a window:
 light and dark, as wide as a phone and as a desk. It ends with 1 when a page is wider than its screen, as with tables
 that do not fit.
-
-Chromium has to be on PATH. Playwright drives it, and is no part of the environment:
-`./dev run uv run --no-sync --with playwright python -m tests.house.screenshots FOLDER`.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -26,12 +21,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.house.repository import ROOT
+from tests.support.chromium import browser
+from tests.web.looking import DESK, PHONE, looking
 
 PAGES = {"index": "", "tutorial": "tutorial/", "coming-from-flink": "coming-from-flink/", "api": "api/"}
-MORE = {"how-it-works": "how-it-works/", "guarantees": "guarantees/"}
+MORE = {"how-it-works": "how-it-works/", "guarantees": "guarantees/", "page": "reference/page/"}
 SCHEMES = ("light", "dark")
-WIDTHS = {"phone": (390, 844), "desk": (1280, 900)}
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SCREENS = {"phone": PHONE, "desk": DESK}
 
 
 def main() -> int:
@@ -69,22 +65,14 @@ class _Silent(SimpleHTTPRequestHandler):
 
 def take_all(address: str, folder: Path) -> Iterator[str]:
     """Yields the name of each picture whose page can be moved sideways."""
-    from playwright.sync_api import sync_playwright  # pyright: ignore[reportMissingImports]
-
-    path = next(found for name in BROWSERS if (found := shutil.which(name)))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        for (name, place), scheme, screen in product({**PAGES, **MORE}.items(), SCHEMES, WIDTHS):
-            width, height = WIDTHS[screen]
-            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-            page = context.new_page()
-            page.goto(f"{address}/{place}", wait_until="load")
-            picture = f"{name}-{scheme}-{screen}.png"
-            page.screenshot(path=str(folder / picture), full_page=screen == "phone" and name != "api")
-            if page.evaluate("document.documentElement.scrollWidth") > width:
-                yield picture
-            context.close()
-        browser.close()
+    with browser() as chromium:
+        for (name, place), scheme, screen in product({**PAGES, **MORE}.items(), SCHEMES, SCREENS):
+            with looking(chromium, screen=SCREENS[screen], scheme=scheme) as looked:
+                looked.page.goto(f"{address}/{place}", wait_until="load")
+                picture = f"{name}-{scheme}-{screen}.png"
+                looked.page.screenshot(path=str(folder / picture), full_page=screen == "phone" and name != "api")
+                if looked.is_wider_than_its_screen():
+                    yield picture
 
 
 if __name__ == "__main__":

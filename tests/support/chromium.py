@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,21 +54,29 @@ def program() -> tuple[Path, Mapping[str, str]]:
     return folder / "usr/lib/chromium/chromium", environment_of(folder)
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """The one browser of this run of pytest. Shared: open contexts of your own."""
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A browser without a window. Raises NotToBeHad."""
     from playwright.sync_api import sync_playwright
 
-    try:
-        path, variables = program()
-    except NotToBeHad as error:
-        skip_or_fail(f"no Chromium for tests: {error}")
-        raise
+    path, variables = program()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
+        started = playwright.chromium.launch(
             executable_path=path,
             args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
             env={**os.environ, **variables},
         )
-        yield browser
-        browser.close()
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """The one browser of this run of pytest. Shared: open contexts of your own."""
+    with ExitStack() as stack:
+        try:
+            started = stack.enter_context(browser())
+        except NotToBeHad as error:
+            skip_or_fail(f"no Chromium for tests: {error}")
+            raise
+        yield started

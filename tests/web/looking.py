@@ -9,6 +9,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
+from tests.web.page_server import TOKEN
+
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 900}
 VIEWS = {
@@ -49,6 +51,14 @@ class Looked:
     def is_wider_than_its_screen(self) -> bool:
         return self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
 
+    def overfull_cells(self) -> list[str]:
+        """The cells of tables whose text runs into their neighbours: between two of them lie at least 14 pixels."""
+        return self.page.evaluate(
+            "[...document.querySelectorAll('main td, main th')]"
+            ".filter((each) => each.clientWidth > 1 && each.scrollWidth > each.clientWidth + 12)"
+            ".map((each) => each.innerText)"
+        )
+
 
 @contextmanager
 def looking(browser: Browser, *, screen: dict[str, int] = DESK, scheme: str = "light", **more: Any) -> Iterator[Looked]:
@@ -72,3 +82,11 @@ def looking(browser: Browser, *, screen: dict[str, int] = DESK, scheme: str = "l
         yield looked
     finally:
         context.close()
+
+
+def give_token(page: Page) -> None:
+    """Answer the page that asks for the token of `page_server`."""
+    dialog = page.get_by_role("dialog", name="Token")
+    dialog.get_by_label("Token", exact=True).fill(TOKEN)
+    page.keyboard.press("Enter")
+    expect(dialog).to_have_count(0)

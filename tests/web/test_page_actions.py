@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tests.web import canned
-from tests.web.looking import PHONE, VIEWS, looking
+from tests.web.looking import PHONE, VIEWS, give_token, looking
 from tests.web.page_server import TOKEN, Canned, full, served, ticket
 from tests.web.test_page_views import violations
 
@@ -118,13 +118,6 @@ def shown() -> Canned:
 def address(shown: Canned) -> Iterator[str]:
     with served(shown.app()) as server:
         yield server.address
-
-
-def give_token(page: Page) -> None:
-    dialog = page.get_by_role("dialog", name="Token")
-    dialog.get_by_label("Token", exact=True).fill(TOKEN)
-    page.keyboard.press("Enter")
-    expect(dialog).to_have_count(0)
 
 
 def test_a_savepoint_is_taken_with_the_keyboard_alone(chromium: Browser, shown: Canned, address: str) -> None:

@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
+from tests.house.repository import ROOT
 from tests.web.page_server import Served, served
+from tests.web.pictures import FOLDER, PICTURES
 from tidegate.web.static import BYTES_AT_MOST, files, page_routes
 
 OTHER_HOST = re.compile(r"(?:https?:)?//[\w.-]+\.[a-z]{2,}")
 NAMES_OF_A_FORMAT = ("http://www.w3.org/2000/svg",)
+DOCUMENT = ROOT / "docs" / "reference" / "page.md"
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +94,9 @@ def test_nothing_else_is_given_out(server: Served, path: str) -> None:
 def test_no_file_of_the_page_lies_unserved() -> None:
     root = Path(__file__).parents[2] / "src/tidegate/web/page"
     assert {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} == set(files())
+
+
+def test_the_documents_show_each_view_on_each_screen_in_both_colours() -> None:
+    shown = re.findall(r"\(\.\./images/page/([^#)]+)#only-", DOCUMENT.read_text(encoding="utf-8"))
+    drawn = sorted(file.name for each in PICTURES for file in each.files())
+    assert sorted(shown) == sorted(file.name for file in FOLDER.iterdir()) == drawn

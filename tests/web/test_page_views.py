@@ -78,6 +78,7 @@ def test_every_view_shows_its_values_and_is_for_everyone(
             for text in SHOWN[view]:
                 expect(page.locator("main").get_by_text(text, exact=False).first).to_be_attached()
             assert not looked.is_wider_than_its_screen(), view
+            assert looked.overfull_cells() == [], view
             assert view not in judged or violations(page) == [], view
             assert page.title().endswith("tidegate")
         assert (looked.wrong, looked.hosts) == ([], {"127.0.0.1"})

@@ -124,5 +124,5 @@ const configuration = ({ feeds, job }) => section("Configuration", part(feeds.co
     ["Checkpoints with finished tasks", YES(config.checkpoints_after_tasks_finish)],
     ["State backend", config.state_backend],
     ["Checkpoint storage", h("code", { class: "break" }, config.checkpoint_storage)]),
-  h("p", {}, h("a", { href: at("jobs", job, "settings") }, "All settings, and who has set them")),
+  h("p", {}, h("a", { href: at("jobs", job, "settings") }, "All settings, and the place that has set each")),
 ], "This server does not show the configuration of checkpoints."));

@@ -17,7 +17,7 @@ export const settings = {
     return [
       h("div", { class: "tools" },
         h("input", { type: "search", placeholder: "Filter settings", "aria-label": "Filter settings", oninput: change("filter") }),
-        h("label", {}, h("span", {}, "Set by "), h("select", { onchange: change("origin") }, h("option", { value: "" }, "anyone"), origins.map((each) => h("option", { value: each }, each)))),
+        h("label", {}, h("span", {}, "Set by "), h("select", { onchange: change("origin") }, h("option", { value: "" }, "any place"), origins.map((each) => h("option", { value: each }, each)))),
         h("span", { class: "faint" }, `${count(shown.length)} of ${count(all.length)}`)),
       table("Settings of the newest driver", [
         ["Setting", (each) => h("code", {}, each.name), "main"],

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,31 @@ def test_of_many_puts_at_once_exactly_one_wins_and_its_content_stands(storage: L
         created = list(pool.map(lambda content: storage.put_if_absent("decided/4", content), contents))
     assert created.count(True) == 1
     assert storage.read("decided/4") == contents[created.index(True)]
+
+
+@pytest.mark.parametrize("write", [LocalStorage.put_if_absent, LocalStorage.replace])
+def test_folders_that_another_start_removes_while_they_are_empty_are_made_again(
+    tmp_path: Path, write: Callable[[LocalStorage, str, bytes], object]
+):
+    jobs, ended = tmp_path / "jobs", threading.Event()
+
+    def remove() -> None:
+        while not ended.is_set():
+            for folder in (jobs / "job", jobs):
+                with suppress(OSError):
+                    folder.rmdir()
+
+    with ThreadPoolExecutor(1) as pool:
+        removing = pool.submit(remove)
+        try:
+            for _ in range(60):
+                storage = LocalStorage(jobs / "job")
+                write(storage, "record", b"record")
+                assert storage.read("record") == b"record"
+                storage.delete("record")
+        finally:
+            ended.set()
+        removing.result()
 
 
 def test_a_put_that_is_killed_at_any_step_leaves_the_whole_content_or_no_name(

@@ -15,7 +15,7 @@ from tidegate import operate
 from tidegate.cli.exits import Exit
 from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import parsed
-from tidegate.disk.durable import storage_error
+from tidegate.disk.durable import outlasting_removals, storage_error
 from tidegate.operate import Failure
 from tidegate.settings.kinds import WarmUp
 from tidegate.supervise.news import News, PassedOn
@@ -116,9 +116,13 @@ def _supervise(supervise: Callable[[News], int], shown: News, told: HandedNews) 
 
 def _opened(log: Path) -> int:
     """Open the log before anything is started, so that all errors have a place."""
-    try:
+
+    def opened() -> int:
         log.parent.mkdir(parents=True, exist_ok=True)
         return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    try:
+        return outlasting_removals(opened)
     except OSError as error:
         raise storage_error(error, log, "open the log") from error
 

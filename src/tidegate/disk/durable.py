@@ -32,16 +32,19 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import ToldError
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 TRASH = ".trash-"
+_REMOVALS = 100
+"""Folders that may be removed under one write: each removal is the start of another job."""
+_T = TypeVar("_T")
 
 
 class SyncFailed(TidegateError):
@@ -197,12 +200,26 @@ def ensure_folder(folder: Path) -> None:
     """Create `folder` (absolute) and its parents, if missing, with names that survive a power loss.
 
     An existing folder proves nothing (its creator may have been killed before the sync). So the first call of this
-    process for any folder syncs its parent.
+    process for any folder syncs its parent. Other processes may remove the folder and its parents while they are empty.
     """
+    outlasting_removals(lambda: _ensure_folder(folder))
+
+
+def outlasting_removals(write: Callable[[], _T]) -> _T:
+    """What `write` gives, called again where a folder was removed before it had a file: jobs that start at once share
+    the folder of their checkpoints, and each removes what it finds empty.
+    """
+    for _ in range(_REMOVALS):
+        with suppress(FileNotFoundError):
+            return write()
+    return write()
+
+
+def _ensure_folder(folder: Path) -> None:
     if _is_settled(folder):
         return
     if not _stands_by_itself(folder):
-        ensure_folder(folder.parent)
+        _ensure_folder(folder.parent)
         with suppress(FileExistsError):
             os.mkdir(folder)
         sync_folder(folder.parent)

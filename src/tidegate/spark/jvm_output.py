@@ -86,6 +86,10 @@ def is_own_jvm() -> bool:
     return _is_own_jvm
 
 
+_OWN = 2
+"""Folders above a log that no other job uses: that of the job's logs, and that of the job."""
+
+
 @contextmanager
 def quiet_start(
     environment: Mapping[str, str], log: Path | None, launched: Callable[[], QuietJvm] = launch_quietly
@@ -100,8 +104,8 @@ def quiet_start(
         yield
         return
     global _log_here, _is_own_jvm
-    parents = () if log is None else log.parents
-    made = [folder for folder in parents if not folder.exists()]  # log4j creates them before it needs them
+    own = () if log is None else log.parents[:_OWN]
+    made = [folder for folder in own if not folder.exists()]  # log4j creates them before it needs them
     jvm = launched()
     try:
         SparkContext._ensure_initialized(gateway=jvm.gateway)  # pyright: ignore[reportPrivateUsage]

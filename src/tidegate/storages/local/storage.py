@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from tidegate.disk.durable import Trust, ensure_folder, remove_folder, sync_folder, write_synced
+from tidegate.disk.durable import Trust, ensure_folder, outlasting_removals, remove_folder, sync_folder, write_synced
 from tidegate.storages.storage import Names, RecordStat, demand_below
 
 FileVersion: TypeAlias = tuple[int, int, int, int]
@@ -38,18 +38,14 @@ class LocalStorage:
     def put_if_absent(self, name: str, data: bytes) -> bool:
         target = self.path(name)
         with self._trust.over(target, "create a file"):
-            ensure_folder(target.parent)
-            with _temporary_file(target, data) as temporary:
-                created = _link(temporary, target)
+            created = outlasting_removals(lambda: _put(target, data))
             self._settle(target)  # also on False: the other process may have been killed before its sync
         return created
 
     def replace(self, name: str, data: bytes) -> None:
         target = self.path(name)
         with self._trust.over(target, "replace a file"):
-            ensure_folder(target.parent)
-            with _temporary_file(target, data) as temporary:
-                os.replace(temporary, target)
+            outlasting_removals(lambda: _replace(target, data))
             self._settle(target)
 
     def note(self, name: str, data: bytes) -> None:
@@ -196,6 +192,18 @@ def _temporary_file(target: Path, data: bytes) -> Generator[Path, None, None]:
     finally:
         with suppress(OSError):  # a leftover is hidden, and must not hide the error that left it
             temporary.unlink(missing_ok=True)
+
+
+def _put(target: Path, data: bytes) -> bool:
+    ensure_folder(target.parent)
+    with _temporary_file(target, data) as temporary:
+        return _link(temporary, target)
+
+
+def _replace(target: Path, data: bytes) -> None:
+    ensure_folder(target.parent)
+    with _temporary_file(target, data) as temporary:
+        os.replace(temporary, target)
 
 
 def _link(temporary: Path, target: Path) -> bool:

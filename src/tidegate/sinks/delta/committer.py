@@ -24,6 +24,7 @@ from deltalake.exceptions import CommitFailedError
 from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import parsed
 from tidegate.core.records import Answer, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
+from tidegate.disk.side_by_side import side_by_side
 from tidegate.sinks.base import answer_all
 from tidegate.sinks.delta.actions import FileAction, added, values_in
 from tidegate.sinks.delta.declared import DeclaredDeltaSink
@@ -108,7 +109,7 @@ class DeltaCommitter:
         committables = rows.committables
         if unfit := _unfit(self.sink, table, committables[0]):
             return answer_all(committables, Outcome.RETRY, f"{self.sink.place.folder}: {unfit}")
-        flaws = [self.sink.files.flaws(each) for each in committables]
+        flaws = list(side_by_side(self.sink.files.flaws, committables, at_least=2))
         if any(flaws):
             waiting = Answer(outcome=Outcome.RETRY, detail="not added: another file of this epoch is lost")
             return [_lost(each) if each else waiting for each in flaws]

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome
 from tidegate.disk.durable import sync_folder
+from tidegate.disk.side_by_side import side_by_side
 from tidegate.sinks.base import answer_all
 from tidegate.sinks.files.names import final_name
 from tidegate.sinks.files.parts import CHECKSUM_UP_TO_BYTES, AttemptPart, flaws_of, parts_of
@@ -83,7 +85,7 @@ class FileCommitter:
 
     def _commit(self, committables: Sequence[Committable]) -> list[Answer]:
         # First read the stage, then the claim. This order reveals a commit and clean-up of another process in between.
-        flaws = [flaws_of(self.stage, committable) for committable in committables]
+        flaws = list(side_by_side(partial(flaws_of, self.stage), committables, at_least=2))
         standing = self.claims.standing(committables)
         if standing is Standing.OPEN and any(flaws):
             waiting = Answer(outcome=Outcome.RETRY, detail="not renamed: another file of this epoch is lost")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.update import AssertTableUUID, RemovePropertiesUpdate, SetPropertiesUpdate, TableUpdate
 
 from tidegate.core.records import Answer, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
+from tidegate.disk.side_by_side import side_by_side
 from tidegate.sinks.base import answer_all
 from tidegate.sinks.data_files import DataFiles, data_files_of
 from tidegate.sinks.iceberg.append import append, unfit
@@ -110,7 +111,7 @@ class IcebergCommitter:
         if reason := unfit(table, committables[0]):
             return self._table.later(committables, reason)
         files = files_at(committables[0].handle["location"])
-        flaws = [files.flaws(each) for each in committables]
+        flaws = list(side_by_side(files.flaws, committables, at_least=2))
         if any(flaws):
             waiting = Answer(outcome=Outcome.RETRY, detail="not added: another file of this epoch is lost")
             return [_lost(each) if each else waiting for each in flaws]

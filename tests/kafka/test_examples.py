@@ -46,13 +46,13 @@ def measurements(broker: Broker) -> Iterator[subprocess.Popen[bytes]]:
 def test_rows_pass_through_a_kill_once_and_a_job_beside_it_prints_them(broker: Broker, tmp_path: Path) -> None:
     reading, shown = job("read_committed.py", broker, tmp_path, log="shown"), tmp_path / "shown"
     with reading, job("kafka_exactly_once.py", broker, tmp_path) as first:
-        wait_for(lambda: len(started(tmp_path)) == 2)
+        wait_for(lambda: len(started(tmp_path)) == 2, reading, first)
         send("kafka_exactly_once.py", broker, 300)
-        wait_for(lambda: "row 0 " in shown.read_text())
+        wait_for(lambda: "row 0 " in shown.read_text(), reading, first)
         first.kill()
         send("kafka_exactly_once.py", broker, 100)
         with job("kafka_exactly_once.py", broker, tmp_path) as again:
-            wait_for(lambda: len(printed(shown)) >= 400)
+            wait_for(lambda: len(printed(shown)) >= 400, reading, again)
             again.process.send_signal(signal.SIGINT)
             assert again.wait() == 0, again.tail()
         reading.process.send_signal(signal.SIGINT)
@@ -125,8 +125,10 @@ def tens_of(text: str) -> str:
     return second_of(at.replace(second=at.second // 10 * 10, microsecond=0).isoformat())
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool], *jobs: Driver) -> None:
+    """Until it is true. A job that ends before, or the end of the time, is told with what the jobs have printed."""
     end = time.monotonic() + _SECONDS
     while not condition():
-        assert time.monotonic() < end, "nothing came"
+        if time.monotonic() > end or any(each.process.poll() is not None for each in jobs):
+            raise AssertionError("\n\n".join(f"exit code {each.process.poll()}:\n{each.tail()}" for each in jobs))
         time.sleep(0.1)

@@ -33,6 +33,7 @@ _CONTAINERS = [pytest.param(each, marks=[pytest.mark.more] * (each != "itself"))
 @pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.more)], ids=["INSERT", "LOAD DATA"])
 def sink(mariadb: MariaDBServer, request: pytest.FixtureRequest) -> ValueSink:
     database = mariadb.database()
+    in_column = partial(_in_column, mariadb.has_negative_zero)
     return ValueSink(
         Target.MYSQL,
         lambda folder, replace: MySQLSink(
@@ -44,7 +45,7 @@ def sink(mariadb: MariaDBServer, request: pytest.FixtureRequest) -> ValueSink:
             options=mariadb.options(local_infile=request.param),
         ),
         partial(_cycle, mariadb, database),
-        lambda kind, value, replace: mapped(kind, value, _in_json if pa.types.is_nested(kind) else _in_column),
+        lambda kind, value, replace: mapped(kind, value, _in_json if pa.types.is_nested(kind) else in_column),
     )
 
 
@@ -129,12 +130,12 @@ def _in_json(kind: pa.DataType, value: Any) -> Any:
     return value
 
 
-def _in_column(kind: pa.DataType, value: Any) -> Any:
-    """MySQL has no NaN, infinity and negative zero; its dates have the years 1 to 9999, its times no nanoseconds."""
+def _in_column(has_negative_zero: bool, kind: pa.DataType, value: Any) -> Any:
+    """MySQL has no NaN and infinity, MariaDB no negative zero; dates have the years 1 to 9999, times no nanoseconds."""
     if isinstance(value, float):
         if not np.isfinite(value):
             raise Unwritable
-        return value + 0.0
+        return value if has_negative_zero else value + 0.0
     if pa.types.is_date(kind) and not -719_162 <= value <= 2_932_896:
         raise Unwritable
     if pa.types.is_timestamp(kind) and not -719_162 <= value // 86_400_000_000 <= 2_932_896:

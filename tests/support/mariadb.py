@@ -64,6 +64,7 @@ class MariaDBServer:
     """A storage engine without transactions that the other server does not have."""
     isolation: ClassVar[str] = "tx_isolation"
     """The variable with the isolation of transactions."""
+    has_negative_zero: ClassVar[bool] = False
 
     def __init__(self, programs: Path, settings: Mapping[str, str] | None = None, *, on_disk: bool = False) -> None:
         self.port = free_port(())

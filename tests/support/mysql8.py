@@ -33,6 +33,7 @@ class MySQL8Server(MariaDBServer):
     program = "mysqld"
     plain_engine = "BLACKHOLE"
     isolation = "transaction_isolation"
+    has_negative_zero = True
     settings = {**MariaDBServer.settings, "mysqlx": "OFF", "secure-file-priv": "NULL"}  # noqa: RUF012
 
     def options(self, **others: Any) -> dict[str, Any]:

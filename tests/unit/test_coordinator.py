@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -108,10 +109,13 @@ def test_queries_that_have_nothing_to_do_take_part_in_the_thread_that_waits(job:
 def test_a_reader_is_held_from_the_writers_snapshot_until_its_own(job: SmallJob) -> None:
     job.write(1)
     seen: list[int | None] = []
+    parts = partial(map, job.coordinator.has_taken_part, ("by-day", "add"))
+    assert [*parts()] == [None, None]
     with job.coordinator.checkpoint(lambda: None) as snapshots:
         seen.append(job.held_at)
         each = iter(snapshots)
         assert next(each).epoch == 1
+        assert [*parts()] == [True, False]
         job.lets_in("by-day", 2)
         job.write(2)
         seen.append(job.held_at)
@@ -120,7 +124,9 @@ def test_a_reader_is_held_from_the_writers_snapshot_until_its_own(job: SmallJob)
         seen.append(job.held_at)
         assert next(each).epoch == 1
         seen.append(job.held_at)
+        assert [*parts()] == [True, True]
     assert seen == [None, 4, 4, None]
+    assert [*parts()] == [None, None]
 
 
 def test_a_writer_waits_while_a_reader_has_more_rows_left_than_its_channel_allows(job: SmallJob) -> None:

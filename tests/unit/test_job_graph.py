@@ -8,10 +8,20 @@ import pytest
 
 from tidegate.core.levels import Level
 from tidegate.operate import DescribedSink, DescribedSource, NodeKind, QueryView, graph_of
+from tidegate.operate.beat import QueryBeat
 
 
-def query(uid: str, sources: tuple[str, ...], sinks: tuple[str, ...]) -> QueryView:
-    return QueryView(uid=uid, generation=1, sources=sources, sinks=sinks, finished=7, beat=None)
+def query(
+    uid: str, sources: tuple[str, ...], sinks: tuple[str, ...], beat: QueryBeat | None = None, finished: int = 7
+) -> QueryView:
+    return QueryView(uid=uid, generation=1, sources=sources, sinks=sinks, finished=finished, beat=beat)
+
+
+def beat(uid: str, *, rows_per_second: float, lag: str, behind_barrier: bool | None) -> QueryBeat:
+    return QueryBeat(
+        uid=uid, run=1, epoch=8, finished=7, rows=90, rows_per_second=rows_per_second, lag=lag,
+        behind_barrier=behind_barrier,
+    )  # fmt: skip
 
 
 def source(uid: str, **target: Any) -> DescribedSource:
@@ -82,3 +92,26 @@ def test_what_no_start_has_described_is_drawn_by_its_uid() -> None:
         ("sink", "table", "table"),
     ]
     assert next(node for node in graph.nodes if node.kind is NodeKind.QUERY).epoch == 7
+
+
+def test_each_node_has_the_figures_of_its_query_and_the_place_of_the_barrier() -> None:
+    split, even, odd = (
+        beat("split", rows_per_second=40.0, lag="9 rows", behind_barrier=True),
+        beat("even", rows_per_second=2.0, lag="3 rows", behind_barrier=False),
+        beat("odd", rows_per_second=1.0, lag="4 rows", behind_barrier=False),
+    )
+    queries = [
+        query("split", ("orders",), ("moved",), split),
+        query("even", ("moved-even",), ("out",), even, 5),
+        query("odd", ("moved-odd", "orders"), ("out",), odd),
+    ]
+    sources = [source("orders", type="files"), source("moved-even", **EMBEDDED), source("moved-odd", **EMBEDDED)]
+    graph = graph_of(queries, sources, [sink("split", "moved", **EMBEDDED)])
+    assert {node.name: (node.rows_per_second, node.lag, node.epoch, node.behind_barrier) for node in graph.nodes} == {
+        "orders": (None, "split: 9 rows, odd: 4 rows", 7, None),
+        "split": (40.0, "9 rows", 7, True),
+        "moved": (40.0, "even: 3 rows, odd: 4 rows", 7, True),
+        "even": (2.0, "3 rows", 7, False),
+        "odd": (1.0, "4 rows", 7, False),
+        "out": (1.0, None, 7, None),
+    }

@@ -137,6 +137,7 @@ def graph(name: str = "lines") -> Graph:
             told="topic 'lines' of kafka",
             query="words",
             lag="2.1 s",
+            epoch=18_206,
         ),
         node(
             id="query:words",
@@ -146,8 +147,18 @@ def graph(name: str = "lines") -> Graph:
             query="words",
             rows_per_second=1342.0,
             epoch=18_206,
+            behind_barrier=True,
         ),
-        node(id="channel:c", kind=NodeKind.CHANNEL, name="words", told="channel, 4 partitions", lag="0.4 s"),
+        node(
+            id="channel:c",
+            kind=NodeKind.CHANNEL,
+            name="words",
+            told="channel, 4 partitions",
+            rows_per_second=1342.0,
+            lag="0.4 s",
+            epoch=18_206,
+            behind_barrier=True,
+        ),
         node(
             id="query:counts",
             kind=NodeKind.QUERY,
@@ -156,6 +167,7 @@ def graph(name: str = "lines") -> Graph:
             query="counts",
             rows_per_second=1338.0,
             epoch=18_204,
+            behind_barrier=False,
         ),
         node(
             id="sink:counts/table",
@@ -163,6 +175,8 @@ def graph(name: str = "lines") -> Graph:
             name="table",
             told="table 'counts' of PostgreSQL",
             query="counts",
+            rows_per_second=1338.0,
+            epoch=18_204,
         ),
         node(id="sink:counts/late", kind=NodeKind.SINK, name="late", told="files in hdfs://store/late", query="counts"),
     )

@@ -262,6 +262,23 @@ def test_events_of_the_server_replace_the_asking(chromium: Browser, shown: Canne
         assert looked.wrong == []
 
 
+def test_an_event_changes_no_number_of_epochs_that_a_view_has_read(chromium: Browser, shown: Canned) -> None:
+    newest = msgspec.structs.replace(canned.epochs(1).epochs[0], epoch=18_299)
+
+    async def told() -> AsyncIterator[bytes]:
+        for _ in range(60):  # the view may not have read its epochs when the first one comes
+            yield event("epoch", newest, 17)
+            await asyncio.sleep(0.5)
+
+    shown.answers["/jobs/wordcount/epochs"] = canned.epochs(1_000)
+    shown.answers["/jobs/wordcount/events"] = lambda _: StreamingResponse(told(), media_type="text/event-stream")
+    with served(shown.app()) as server, looking(chromium) as looked:
+        page = looked.at(server.address, VIEWS["history"])
+        expect(page.locator("tbody tr").first).to_contain_text("18,299")
+        assert "of 1,000 that were read" in page.locator("main").inner_text()
+        assert looked.wrong == []
+
+
 def event(name: str, value: object, position: int) -> bytes:
     return f"id: {position}\nevent: {name}\ndata: {msgspec.json.encode(value).decode()}\n\n".encode()
 

@@ -24,7 +24,14 @@ from tidegate.web.site import Site
 
 SHOWN = {
     "jobs": ("payments", "TG-SINK-LOST", "48.1 k/s", "hdfs://store/checkpoints"),
-    "overview": ("topic 'lines' of kafka", "barrier 311", "Where the time goes", "Epoch 18,206"),
+    "overview": (
+        "topic 'lines' of kafka",
+        "barrier passed",
+        "waits for barrier",
+        "Checkpoint 311",
+        "Where the time goes",
+        "Epoch 18,206",
+    ),
     "checkpoints": ("Triggered", "10,003", "hdfs://store/savepoints/savepoint-4f2a91-20261114T0902"),
     "history": ("18,206", "recovered", "not measured"),
     "summary": ("Minimum", "99 %", "Pre-commit"),
@@ -119,6 +126,17 @@ def test_hostile_texts_are_only_texts(chromium: Browser) -> None:
             expect(page.locator("main .waiting")).to_have_count(0)
             expect(page.locator("main").get_by_text("<script>").first).to_be_attached()
         assert page.evaluate("[window.broken, document.images.length, document.scripts.length]") == [None, 0, 1]
+        assert looked.wrong == []
+
+
+def test_between_two_checkpoints_the_graph_has_the_number_of_the_last_one(chromium: Browser) -> None:
+    live = canned.live()
+    nodes = tuple(msgspec.structs.replace(each, behind_barrier=None) for each in live.graph.nodes)
+    rested = msgspec.structs.replace(live, graph=msgspec.structs.replace(live.graph, nodes=nodes))
+    with served(Canned({**full(), "/jobs/wordcount/live": rested}).app()) as server, looking(chromium) as looked:
+        page = looked.at(server.address, VIEWS["overview"])
+        expect(page.locator(".graph .node.query .barrier")).to_have_text(["barrier 311", "barrier 311"])
+        expect(page.locator(".graph .node.channel .barrier")).to_have_count(0)
         assert looked.wrong == []
 
 

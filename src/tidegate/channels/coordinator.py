@@ -91,6 +91,11 @@ class Coordinator:
         """The queries that have taken part in the newest checkpoint."""
         return self._measured
 
+    def has_taken_part(self, query: str) -> bool | None:
+        """In the checkpoint that is under way; None if none is."""
+        with self._changed:
+            return None if self._barriers is None else self._barriers.has_taken_part(query)
+
     def participant(self, query: str) -> Participant:
         return self._participants[query]
 

@@ -90,6 +90,8 @@ class QueryBeat(msgspec.Struct, frozen=True, kw_only=True):
     """The same as `lag`, as a number of rows. None in beats of older releases."""
     open_seconds: float | None = None
     """How long the oldest of the open transactions has been prepared; None if none is."""
+    behind_barrier: bool | None = None
+    """In a checkpoint across the queries that is under way: True if the query has taken part. None if none is."""
 
 
 class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):

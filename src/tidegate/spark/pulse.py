@@ -42,8 +42,11 @@ class Pulse(Ticking):
         settings: Sequence[ShownSetting],
         application: str,
         lease_age: Callable[[], float | None],
+        has_taken_part: Callable[[str], bool | None],
     ) -> None:
-        """`application`: the id of Spark's application. `lease_age`: seconds since the lease was renewed."""
+        """`application`: the id of Spark's application. `lease_age`: seconds since the lease was renewed.
+        `has_taken_part`: whether a query has, in the checkpoint across the queries that is under way.
+        """
         super().__init__("beat", rhythm_of(job_folder).beat)
         self.incarnation = Incarnation(host=socket.gethostname(), process=os.getpid(), started_at=time.time())
         self._folder = job_folder
@@ -51,6 +54,7 @@ class Pulse(Ticking):
         self._settings = tuple(settings)
         self._application = application
         self._lease_age = lease_age
+        self._has_taken_part = has_taken_part
         self._handle: LiveJob | None = None
         self._lock = threading.Lock()
         self._runs: dict[str, int] = {}
@@ -133,6 +137,7 @@ class Pulse(Ticking):
             open_transactions=_open_transactions(handle.folder_of(query.uid), query) if computes else 0,
             behind=query.behind,
             open_seconds=_rounded(handle.figures.of[query.uid].clock.prepared_seconds()) if computes else None,
+            behind_barrier=self._has_taken_part(query.uid),
         )
 
     def _rate(self, query: QueryStatus, now: float) -> float:

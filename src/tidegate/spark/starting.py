@@ -325,7 +325,9 @@ def _companions(
     known, and a cancel has deleted the checkpoints.
     """
     application = job.session.sparkContext.applicationId or ""
-    pulse = Pulse(job.folder, plan.record.job_id, shown_settings(job.settings), application, lease_age)
+    has_taken_part = (lambda _query: None) if coordinator is None else coordinator.has_taken_part
+    settings = shown_settings(job.settings)
+    pulse = Pulse(job.folder, plan.record.job_id, settings, application, lease_age, has_taken_part)
     noted = [] if job.folder.is_local else [NotedOnYarn(job.session, job.folder.parent)]
     forgetful = [uid for uid, each in job.inputs.items() if each.loses_what_arrives]
     return [

@@ -89,6 +89,7 @@ export function graph({ nodes, edges }, barriers, width) {
         ["Rows", (node) => rate(node.rows_per_second), "num"],
         ["Lag", (node) => node.lag],
         ["Epoch", (node) => (node.epoch >= 0 ? count(node.epoch) : null), "num"],
+        ["Barrier", (node) => barrierAt(node, barriers)[0]],
       ], nodes, { key: (node) => node.id })),
   ];
 }
@@ -99,21 +100,28 @@ function curve([x1, y1], [x2, y2], wide, down) {
   return s("path", { class: "edge", d: `M${a} ${b}C${bend} ${c} ${d}`, "marker-end": "url(#tip)" });
 }
 
-function box(node, [x, y], wide, barriers) {
+/** Where the barrier of the checkpoint is that is under way; else what the last one was for this node. */
+function barrierAt(node, barriers) {
   const taken = node.kind === "query" ? barriers?.taken?.[node.query] : null;
+  if (node.behind_barrier === true) return [node.kind === "channel" ? "barrier written" : "barrier passed"];
+  if (node.behind_barrier === false) return [node.kind === "channel" ? "barrier to come" : "waits for barrier"];
+  return taken ? [`barrier ${barriers.number}`, `barrier ${barriers.number} after ${count(taken.after_ms)} ms`] : [];
+}
+
+function box(node, [x, y], wide, barriers) {
   const figures = [
     node.rows_per_second === null ? null : rate(node.rows_per_second),
     node.epoch >= 0 && node.epoch !== null ? `epoch ${count(node.epoch)}` : null,
     node.lag,
   ].filter(Boolean).join(" · ");
-  const barrier = taken ? `barrier ${barriers.number} after ${count(taken.after_ms)} ms` : null;
+  const [barrier, more] = barrierAt(node, barriers);
   return s("g", { class: `node ${node.kind}`, transform: `translate(${x} ${y})` },
-    s("title", {}, [KINDS[node.kind], node.name, node.told, figures, barrier].filter(Boolean).join("\n")),
+    s("title", {}, [KINDS[node.kind], node.name, node.told, figures, more ?? barrier].filter(Boolean).join("\n")),
     s("rect", { class: "frame", width: wide, height: HIGH, rx: 6 }),
     s("path", { class: "edge-mark", d: `M0 6a6 6 0 0 1 6-6v${HIGH}a6 6 0 0 1-6-6Z` }),
     s("text", { x: 16, y: 18, class: "kind" }, KINDS[node.kind] ?? node.kind),
-    barrier && s("text", { x: wide - 10, y: 18, class: "barrier", "text-anchor": "end" }, `barrier ${barriers.number}`),
-    barrier && s("path", { class: "barrier-mark", d: `M${wide - 3} 8v12` }),
+    barrier && s("text", { x: wide - 10, y: 18, class: "barrier", "text-anchor": "end" }, barrier),
+    barrier && node.behind_barrier !== false && s("path", { class: "barrier-mark", d: `M${wide - 3} 8v12` }),
     s("text", { x: 16, y: 37, class: "name" }, cut(node.name, Math.floor((wide - 24) / 8.2))),
     s("text", { x: 16, y: 54, class: "told" }, cut(node.told === node.name || node.told === node.kind ? "" : node.told, Math.floor((wide - 24) / 6.4))),
     s("text", { x: 16, y: 73, class: "figures" }, cut(figures, Math.floor((wide - 24) / 6.6))));

@@ -9,7 +9,8 @@ import { savepoints } from "./savepoints.js";
 const TABS = [["overview", "Overview"], ["history", "History"], ["summary", "Summary"], ["configuration", "Configuration"], ["savepoints", "Savepoints"]];
 const ABSENT = "This server does not count checkpoints in Flink's way.";
 const NO_HISTORY = "This server keeps no history of epochs.";
-const EPOCHS = (path) => ({ epochs: [`${path}/epochs?newest=1000`, 5] });
+const READ = 1000;
+const EPOCHS = (path) => ({ epochs: [`${path}/epochs?newest=${READ}`, 5] });
 const FLINK = (path) => ({ checkpoints: [`${path}/checkpoints`, 5] });
 
 const FEEDS = {
@@ -54,7 +55,7 @@ function overview({ feeds }) {
 
 const SHOWN = 100;
 
-const history = ({ feeds, state, redraw }) => section("History", part(feeds.epochs, ({ epochs }) => {
+const history = ({ feeds, state, redraw, job }) => section("History", part(feeds.epochs, ({ epochs }) => {
   const most = state.most ?? SHOWN;
   const more = () => {
     state.most = most + SHOWN;
@@ -65,6 +66,7 @@ const history = ({ feeds, state, redraw }) => section("History", part(feeds.epoc
     legend(),
     rows("History of checkpoints", epochs.slice(0, most)),
     epochs.length > most && h("button", { onclick: more }, "Show more"),
+    epochs.length === READ && h("p", { class: "faint" }, `The page reads the newest ${count(READ)}. `, h("code", {}, `tidegate history ${job} -n 10000`), " has those before them."),
   ];
 }, NO_HISTORY));
 

@@ -12,7 +12,7 @@ export const exceptions = {
       h("p", { class: "lead" }, h("time", {}, when(each.at)), h("span", { class: "faint" }, ago(each.at)), each.code && h("code", { class: "code" }, each.code),
         each.query && h("span", { class: "faint" }, [each.query, each.epoch === null ? null : `epoch ${count(each.epoch)}`, each.run === null ? null : `run ${each.run}`].filter(Boolean).join(" · "))),
       h("p", { class: "what" }, each.what),
-      facts(each.where && ["Where", each.where], each.remedy && ["What to do", each.remedy],
+      facts(each.where && ["Where", each.where], ...Object.entries(each.details ?? {}), each.remedy && ["What to do", each.remedy],
         ["Then", each.restart_in_seconds === null ? "no restart followed" : `a restart followed after ${span(each.restart_in_seconds * 1000)}`])))),
   ] : empty("This job has not failed, as far as its history goes back.")), "This server does not show failures.")),
 };

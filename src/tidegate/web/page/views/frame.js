@@ -34,7 +34,8 @@ function heard(name, data, { live, epochs, failures }) {
   if (name === "failure") failures?.now();
   if (name !== "epoch" || !epochs?.value) return;
   const others = epochs.value.epochs.filter((each) => each.query !== data.query || each.epoch !== data.epoch);
-  epochs.value = { epochs: [data, ...others].slice(0, 400) };
+  const asked = new URLSearchParams(epochs.path.split("?")[1]).get("newest");
+  epochs.value = { epochs: [data, ...others].slice(0, Number(asked)) };
 }
 
 const UNKNOWN = new Set(["TG-JOB-UNKNOWN", "TG-UID-INVALID", "TG-FOLDER-UNKNOWN"]);

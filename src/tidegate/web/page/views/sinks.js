@@ -12,6 +12,7 @@ export const sinks = {
     part(feeds.sinks, (value) => [
       tiles(
         tile("Epochs done", count(value.epochs_done), "since the history begins"),
+        tile("Committed", count(value.committed), "transactions, since the history begins"),
         tile("Aborted", count(value.aborted), "transactions that did not count"),
         tile("Redone", count(value.redone), "written again from the journal"),
         tile("Shown again", count(value.shown_again), "only where a sink cannot tell")),

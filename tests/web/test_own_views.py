@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from tests.jobs.folders import make_job, say
 from tests.web.by_hand import ID, job_with_history, page, running_job
+from tidegate.operate.beat import JobState
+from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.operate.milestones import Milestone, MilestoneKind, add_milestones
 from tidegate.storages.local.storage import LocalStorage
 
@@ -33,3 +38,24 @@ def test_a_failure_that_cannot_be_read_hides_no_source(tmp_path: Path) -> None:
     with running_job(tmp_path) as job, page(tmp_path) as client:
         LocalStorage(job.job).note("history/failures/000000000001.json", b"{")
         assert client.get(f"/jobs/{ID}/sources").status_code == 200
+
+
+@pytest.mark.parametrize("cards_first", [True, False])
+def test_the_cards_and_the_checkpoints_of_a_long_job_do_not_get_each_others_epochs(
+    tmp_path: Path, cards_first: bool
+) -> None:
+    job = make_job(tmp_path)
+    say(job, JobState.FINISHED)
+    CheckpointsHistory(job).add(
+        [
+            DoneCheckpoint(query="query", epoch=epoch, run=1, at=1_000.0 + epoch, duration_ms=1.0 + epoch, rows=5)
+            for epoch in range(500)
+        ]
+    )
+    with page(tmp_path) as client:
+        if cards_first:
+            client.get("/jobs/cards")
+        details = client.get(f"/jobs/{ID}/checkpoints/details/100")
+        fastest = client.get(f"/jobs/{ID}/checkpoints").json()["summary"]["end_to_end_duration"]["min"]
+        (card,) = client.get("/jobs/cards").json()["jobs"]
+    assert (details.status_code, fastest, len(card["rates"])) == (200, 1, 30)

@@ -134,8 +134,7 @@ def summary(milliseconds: Sequence[float]) -> StatsSummary:
 
 
 def _newest(asked: RouteRequest) -> tuple[DoneCheckpoint, ...]:
-    client = asked.site.client(asked.path["job"])
-    return asked.site.watch.view(("newest epochs", client.name), lambda: client.epochs(_COUNTED), periods=2)
+    return asked.site.epochs(asked.site.client(asked.path["job"]), _COUNTED)
 
 
 def _in_progress(info: JobInfo) -> int:

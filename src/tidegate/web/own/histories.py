@@ -44,9 +44,7 @@ def get_epochs(asked: RouteRequest) -> EpochRows:
     query: EpochsAsked = asked.query
     client = asked.site.client(asked.path["job"])
     before = math.inf if query.before is None else query.before
-    found = asked.site.watch.view(
-        ("epochs", client.name, query.newest, before), lambda: client.epochs(query.newest, before=before)
-    )
+    found = asked.site.epochs(client, query.newest, before, periods=1.0)
     return EpochRows(epochs=tuple(epoch_row(each) for each in found))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tests.jobs.folders import make_job, say
+from tests.jobs.folders import another_driver, make_job, say
 from tests.web.by_hand import ID, job_with_history, page, running_job
-from tidegate.operate.beat import JobState
+from tidegate.operate.beat import JobState, write_beat
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.operate.milestones import Milestone, MilestoneKind, add_milestones
 from tidegate.storages.local.storage import LocalStorage
@@ -59,3 +61,31 @@ def test_the_cards_and_the_checkpoints_of_a_long_job_do_not_get_each_others_epoc
         fastest = client.get(f"/jobs/{ID}/checkpoints").json()["summary"]["end_to_end_duration"]["min"]
         (card,) = client.get("/jobs/cards").json()["jobs"]
     assert (details.status_code, fastest, len(card["rates"])) == (200, 1, 30)
+
+
+@pytest.mark.parametrize("state", [JobState.FINISHED, JobState.STOPPED, JobState.CANCELED, JobState.FAILED])
+def test_a_job_that_has_ended_is_in_its_state_since_its_driver_ended(tmp_path: Path, state: JobState) -> None:
+    job, now = make_job(tmp_path), time.time()
+    write_beat(job, msgspec.structs.replace(say(job, state), started_at=now - 300_000, at=now - 60))
+    with page(tmp_path) as client:
+        (card,) = client.get("/jobs/cards").json()["jobs"]
+        ended_at = client.get(f"/jobs/{ID}").json()["end-time"]
+    assert (card["state"], card["since"]) == (state.name, now - 60)
+    assert ended_at == int((now - 60) * 1_000)
+
+
+def test_a_job_that_died_is_dead_since_the_last_report_of_its_driver(tmp_path: Path) -> None:
+    job, now = make_job(tmp_path), time.time()
+    write_beat(job, msgspec.structs.replace(say(job, JobState.RUNNING), started_at=now - 300_000, at=now - 60))
+    with page(tmp_path) as client:
+        (card,) = client.get("/jobs/cards").json()["jobs"]
+    assert (card["state"], card["since"]) == ("DIED", now - 60)
+
+
+def test_a_job_that_lives_does_so_since_its_driver_began(tmp_path: Path) -> None:
+    job, now = make_job(tmp_path), time.time()
+    with another_driver(job) as process, page(tmp_path) as client:
+        beat = say(job, JobState.RUNNING, process=process, at=now + 1)
+        write_beat(job, msgspec.structs.replace(beat, started_at=now + 0.5))
+        (card,) = client.get("/jobs/cards").json()["jobs"]
+    assert (card["state"], card["since"]) == ("RUNNING", now + 0.5)

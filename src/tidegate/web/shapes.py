@@ -25,8 +25,9 @@ class LastCheckpoint(Shape, frozen=True, kw_only=True):
 
 
 class JobCard(Shape, frozen=True, kw_only=True):
-    """One job among others. `id`: 32 hex digits; empty for a job that has not started. `since`: when its newest driver
-    has begun. `rates`: rows per second of its newest epochs, the oldest first."""
+    """One job among others. `id`: 32 hex digits; empty for a job that has not started. `since`: of a job that lives,
+    when its newest driver has begun; of another one, when that driver ended, by its last report. `rates`: rows per second
+    of its newest epochs, the oldest first."""
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""Views of a job that a release has left which knew less than this one."""
+"""tidegate's own views, of real records: those of this release, and those that an older one has left."""
 
 from __future__ import annotations
 
@@ -9,11 +9,23 @@ import msgspec
 import pytest
 
 from tests.jobs.folders import another_driver, make_job, say
-from tests.web.by_hand import ID, job_with_history, page, running_job
-from tidegate.operate.beat import JobState, write_beat
+from tests.support.killed_job import KilledJob
+from tests.support.saved_job import QUERY, RECORD
+from tests.web.by_hand import ID, SAVED_ID, ended_job, job_with_history, page, running_job
+from tidegate.checkpoints.manifests import Manifests
+from tidegate.core.guarantees import Guarantee, Limit
+from tidegate.core.ledger import START
+from tidegate.core.levels import Level
+from tidegate.core.records import CheckpointRecord, Start, TakenPart, encode
+from tidegate.operate.beat import JobState, ShownSetting, write_beat
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.operate.guarantees import write_guarantees
 from tidegate.operate.milestones import Milestone, MilestoneKind, add_milestones
+from tidegate.operate.sinks import DescribedSink, describe, write_sinks
+from tidegate.operate.sources import DescribedSource, write_sources
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Folder
 
 
 def test_a_driver_that_notes_no_milestones_has_its_start_on_the_axis(tmp_path: Path) -> None:
@@ -89,3 +101,130 @@ def test_a_job_that_lives_does_so_since_its_driver_began(tmp_path: Path) -> None
         write_beat(job, msgspec.structs.replace(beat, started_at=now + 0.5))
         (card,) = client.get("/jobs/cards").json()["jobs"]
     assert (card["state"], card["since"]) == ("RUNNING", now + 0.5)
+
+
+def test_jobs_that_failed_come_before_those_that_run_and_those_that_run_before_those_that_ended(tmp_path: Path) -> None:
+    say(make_job(tmp_path, "a-finished"), JobState.FINISHED)
+    running = make_job(tmp_path, "b-running")
+    say(make_job(tmp_path, "c-failed"), JobState.FAILED)
+    with another_driver(running) as process, page(tmp_path) as client:
+        say(running, JobState.RUNNING, process=process, at=time.time() + 1)
+        jobs = client.get("/jobs/cards").json()["jobs"]
+    assert [(each["name"], each["state"]) for each in jobs] == [
+        ("c-failed", "FAILED"),
+        ("b-running", "RUNNING"),
+        ("a-finished", "FINISHED"),
+    ]
+
+
+# --- of real records ---------------------------------------------------------------------------------------
+
+
+def test_the_sinks_have_what_the_last_start_described_and_what_all_epochs_have_done_to_transactions(
+    tmp_path: Path,
+) -> None:
+    job = ended_job(tmp_path)
+    storage, table = LocalStorage(job), SQLiteSink("out", tmp_path / "out.db", table="numbers")
+    write_sinks(storage, [describe("query", table, Level.EXACTLY_ONCE)], 0.0)
+    promise = Guarantee(
+        query="query", sink="out", level=Level.EXACTLY_ONCE, limited_by=Limit.NOTHING, where="", why="none is repeated"
+    )
+    write_guarantees(storage, [promise])
+    query = msgspec.structs.replace(say(job, JobState.FINISHED).queries[0], open_transactions=2)
+    write_beat(job, msgspec.structs.replace(say(job, JobState.FINISHED), job_id=QUERY.job_id, queries=(query,)))
+    done = DoneCheckpoint(query="query", epoch=0, run=1, at=1.0, duration_ms=1.0, rows=5, committed=3, aborted=1)
+    CheckpointsHistory(job).add([done, msgspec.structs.replace(done, epoch=1, redone=2, shown_again=4)])
+    with page(tmp_path) as client:
+        found = client.get(f"/jobs/{SAVED_ID}/sinks").json()
+    (sink,) = found.pop("sinks")
+    assert (sink["query"], sink["uid"], sink["kind"], sink["level"]) == ("query", "out", "sqlite", "exactly-once")
+    assert "numbers" in sink["told"]
+    assert (sink["guarantee"], sink["open_transactions"]) == ("exactly-once: none is repeated", 2)
+    assert found == {"epochs_done": 2, "aborted": 2, "redone": 2, "shown_again": 4}
+
+
+def test_each_transaction_that_waits_has_its_age_and_what_a_command_would_do_with_it(tmp_path: Path) -> None:
+    job = KilledJob(tmp_path)
+    job.prepare(0)
+    job.decide(0)
+    job.log(0)
+    job.prepare(1)
+    with page(job.root) as client:
+        found = client.get("/jobs/job/transactions").json()
+    assert found["problems"] == []
+    told = {each["epoch"]: (each["named"], each["verdict"], each["would"]) for each in found["transactions"]}
+    assert told == {
+        0: ("decided", "commit", "`tidegate txn commit` would commit it with its epoch; so would the next start"),
+        1: (
+            "prepared",
+            "abort",
+            "`tidegate txn abort` would abort it; so would the next start, and its input comes again",
+        ),
+    }
+    assert len(found["transactions"]) == 8
+    assert all(0 <= each["age_seconds"] < 600 for each in found["transactions"])
+    assert {(each["sink"], each["run"], each["rows"]) for each in found["transactions"]} == {
+        ("table", 1, 3),
+        ("files", 1, 3),
+    }
+
+
+def test_each_setting_of_the_newest_driver_has_the_place_that_has_set_it(tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+    shown = (
+        ShownSetting(name="checkpointing.interval", value="10s", origin="the file tidegate.toml"),
+        ShownSetting(name="kafka.password", value="***", origin="the program"),
+    )
+    write_beat(job, msgspec.structs.replace(say(job, JobState.FINISHED), settings=shown))
+    with page(tmp_path) as client:
+        found = client.get(f"/jobs/{ID}/settings").json()["settings"]
+    assert found == [msgspec.to_builtins(each) for each in shown]
+
+
+def test_a_job_with_a_channel_has_it_in_its_graph_and_the_times_of_its_barriers(tmp_path: Path) -> None:
+    job = ended_job(tmp_path)
+    second = Start(job_id=QUERY.job_id, generation=1, first_epoch=0, sources=("moved",), sinks=("files",))
+    LocalStorage(job / "queries" / "second" / "g1").put_if_absent(START, encode(second))
+    channel = {"type": "channel", "folder": "f/out"}
+    through = DescribedSink(query="query", uid="out", level=Level.EXACTLY_ONCE, keeps_evidence=True, target=channel)
+    write_sinks(LocalStorage(job), [through], 0.0)
+    write_sources(LocalStorage(job), [DescribedSource(uid="moved", told="a channel", target=channel)])
+    part = TakenPart(after_ms=42, aligned_ms=7, rows_held=3, bytes_held=90, rows_in_flight=1)
+    at = "2026-11-14T09:02:11+00:00"
+    record = CheckpointRecord(
+        number=1, job=RECORD.name, job_id=QUERY.job_id, at=at, queries=(), alignment="unaligned", taken={"query": part}
+    )
+    Manifests(Folder.of(job), 3).put(record)
+    with page(tmp_path) as client:
+        live = client.get(f"/jobs/{SAVED_ID}/live").json()
+    assert [(each["uid"], each["finished"]) for each in live["queries"]] == [("query", 3), ("second", -1)]
+    assert {(each["from"], each["to"]) for each in live["graph"]["edges"]} == {
+        ("source:in", "query:query"),
+        ("query:query", "channel:f/out"),
+        ("channel:f/out", "query:second"),
+        ("query:second", "sink:second/files"),
+    }
+    assert live["barriers"] == {
+        "number": 1, "at": at, "alignment": "unaligned", "taken": {"query": msgspec.to_builtins(part)},
+    }  # fmt: skip
+    assert live["retained"] == [1]
+
+
+def test_the_sources_say_how_far_they_were_read_and_which_lost_records_were_skipped(tmp_path: Path) -> None:
+    job = ended_job(tmp_path)
+    write_sources(LocalStorage(job), [DescribedSource(uid="in", told="topic 'lines'", target={"type": "kafka"})])
+    query = msgspec.structs.replace(say(job, JobState.FINISHED).queries[0], lag="12 rows")
+    write_beat(job, msgspec.structs.replace(say(job, JobState.FINISHED), job_id=QUERY.job_id, queries=(query,)))
+    lost = "topic lines: partition 1 to 31007 (12 records lost)"
+    skip = Milestone(at=5.0, kind=MilestoneKind.SKIP, text=lost, query="query", epoch=2, source="in")
+    add_milestones(job, [Milestone(at=4.0, kind=MilestoneKind.START, text=""), skip])
+    with page(tmp_path) as client:
+        (source,) = client.get(f"/jobs/{SAVED_ID}/sources").json()["sources"]
+    assert source == {
+        "uid": "in",
+        "kind": "kafka",
+        "told": "topic 'lines'",
+        "lag": {"query": "12 rows"},
+        "offsets": {"query": ["entry 3 of the log of its files"]},
+        "skipped": [{"at": 5.0, "query": "query", "epoch": 2, "text": lost}],
+    }

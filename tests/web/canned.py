@@ -270,6 +270,7 @@ def sinks() -> SinksShape:
             ),
         ),
         epochs_done=10_000,
+        committed=20_014,
         aborted=14,
         redone=2,
         shown_again=0,

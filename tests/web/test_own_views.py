@@ -140,7 +140,7 @@ def test_the_sinks_have_what_the_last_start_described_and_what_all_epochs_have_d
     assert (sink["query"], sink["uid"], sink["kind"], sink["level"]) == ("query", "out", "sqlite", "exactly-once")
     assert "numbers" in sink["told"]
     assert (sink["guarantee"], sink["open_transactions"]) == ("exactly-once: none is repeated", 2)
-    assert found == {"epochs_done": 2, "aborted": 2, "redone": 2, "shown_again": 4}
+    assert found == {"epochs_done": 2, "committed": 6, "aborted": 2, "redone": 2, "shown_again": 4}
 
 
 def test_each_transaction_that_waits_has_its_age_and_what_a_command_would_do_with_it(tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ class SinksShape(Shape, frozen=True, kw_only=True):
 
     sinks: tuple[SinkShape, ...]
     epochs_done: int
+    committed: int
     aborted: int
     redone: int
     shown_again: int

@@ -67,7 +67,7 @@ def job_with_history(storage: Path, name: str = "job") -> Path:
     add_failure(
         job,
         Failure(at=999.0, code="TG-X", what="it broke", where="query", remedy="wait", query="query", epoch=1, run=1,
-                restart_in_seconds=1.0),
+                details={"column": "amount", "row": 7}, restart_in_seconds=1.0),
     )  # fmt: skip
     return job
 

@@ -145,6 +145,7 @@ def test_exceptions_are_the_failures_the_newest_first_and_at_most_as_many_as_ask
         refused = client.get(f"/jobs/{ID}/exceptions?maxExceptions=0")
     assert {"exceptionName", "stacktrace", "timestamp", "taskName", "location", "concurrentExceptions"} <= set(entry)
     assert (entry["exceptionName"], entry["timestamp"], entry["taskName"]) == ("TG-X", 999_000, "query")
+    assert entry["stacktrace"].splitlines() == ["TG-X: it broke", "at query", "column: amount", "row: 7", "wait"]
     assert (refused.status_code, refused.headers["content-type"]) == (400, "application/problem+json")
 
 

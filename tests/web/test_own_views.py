@@ -17,8 +17,10 @@ from tidegate.core.guarantees import Guarantee, Limit
 from tidegate.core.ledger import START
 from tidegate.core.levels import Level
 from tidegate.core.records import CheckpointRecord, Start, TakenPart, encode
+from tidegate.core.redaction import HIDDEN, SECRETS
 from tidegate.operate.beat import JobState, ShownSetting, write_beat
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.operate.failures import Failure, add_failure
 from tidegate.operate.guarantees import write_guarantees
 from tidegate.operate.milestones import Milestone, MilestoneKind, add_milestones
 from tidegate.operate.sinks import DescribedSink, describe, write_sinks
@@ -228,3 +230,20 @@ def test_the_sources_say_how_far_they_were_read_and_which_lost_records_were_skip
         "offsets": {"query": ["entry 3 of the log of its files"]},
         "skipped": [{"at": 5.0, "query": "query", "epoch": 2, "text": lost}],
     }
+
+
+def test_a_failure_names_the_column_the_row_and_the_file_that_it_is_about_and_no_secret(tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+    say(job, JobState.FAILED)
+    SECRETS.add("hush-hush-hush")
+    details: dict[str, str | int] = {"column": "amount", "row": 7, "file": "in/hush-hush-hush.csv", "password": "1234"}
+    told = Failure(
+        at=1.0, code="TG-X", what="it broke", where="", remedy="", details=details, restart_in_seconds=None
+    )  # fmt: skip
+    add_failure(job, told)
+    shown = {"column": "amount", "row": "7", "file": f"in/{HIDDEN}.csv", "password": HIDDEN}
+    with page(tmp_path) as client:
+        (failure,) = client.get(f"/jobs/{ID}/failures").json()["failures"]
+        stack = client.get(f"/jobs/{ID}/exceptions").json()["root-exception"]
+    assert failure["details"] == shown
+    assert stack.splitlines() == ["TG-X: it broke", *(f"{name}: {value}" for name, value in shown.items())]

@@ -1,5 +1,5 @@
-"""Flink's views of checkpoints. Each epoch that is done is a completed checkpoint; each failed try of an epoch, and each
-failure of the job in one, counts as a failed one."""
+"""Flink's views of checkpoints. Each epoch that is done is a completed checkpoint; each failed try of an epoch,
+and each failure of the job in one, counts as a failed one."""
 
 from __future__ import annotations
 

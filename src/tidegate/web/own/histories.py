@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from tidegate.core.redaction import HIDDEN, SECRETS, is_secret
 from tidegate.operate import DoneCheckpoint, Failure, Milestone, MilestoneKind, beside_failures
 from tidegate.web.problems import problem_of
 from tidegate.web.routing import RouteRequest
@@ -129,7 +130,13 @@ def failure_shape(each: Failure) -> FailureShape:
         epoch=each.epoch,
         run=each.run,
         restart_in_seconds=each.restart_in_seconds,
+        details=details_of(each),
     )
+
+
+def details_of(each: Failure) -> dict[str, str]:
+    """What a failure is about, by name, as texts without secrets."""
+    return {name: HIDDEN if is_secret(name) else SECRETS.hide(str(value)) for name, value in each.details.items()}
 
 
 _WOULD = {

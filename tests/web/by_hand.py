@@ -46,19 +46,28 @@ def page(storage: Path, programs: tuple[Path, ...] = ()) -> Iterator[TestClient]
 
 
 def job_with_history(storage: Path, name: str = "job") -> Path:
-    """A job that has ended: three epochs, a failure in an epoch with a restart."""
+    """A job that has ended: three epochs, two tolerated tries before the second one, a failure in it with a restart."""
     job = make_job(storage, name)
     say(job, JobState.FINISHED)
     CheckpointsHistory(job).add(
         [
-            DoneCheckpoint(query="query", epoch=epoch, run=1, at=1_000.0 + epoch, duration_ms=duration, rows=5, read=7)
-            for epoch, duration in enumerate((10.0, 30.0, 20.0))
+            DoneCheckpoint(
+                query="query",
+                epoch=epoch,
+                run=1,
+                at=1_000.0 + epoch,
+                duration_ms=duration,
+                rows=5,
+                read=7,
+                failed=failed,
+            )
+            for epoch, (duration, failed) in enumerate(((10.0, 0), (30.0, 2), (20.0, 0)))
         ]
     )
     add_failure(
         job,
         Failure(at=999.0, code="TG-X", what="it broke", where="query", remedy="wait", query="query", epoch=1, run=1,
-                restart_in_seconds=1.0),
+                details={"column": "amount", "row": 7}, restart_in_seconds=1.0),
     )  # fmt: skip
     return job
 

@@ -244,6 +244,7 @@ def failures(text: str = "an executor was killed, and its tasks with it") -> Fai
         epoch=18_165,
         run=6,
         restart_in_seconds=2.0,
+        details={"executor": "7", "task": "3"},
     )
     second = FailureShape(
         number=8,
@@ -256,6 +257,7 @@ def failures(text: str = "an executor was killed, and its tasks with it") -> Fai
         epoch=17_001,
         run=5,
         restart_in_seconds=None,
+        details={"table": "counts", "column": "total", "row": "{word=tide, total=9223372036854775808}"},
     )
     return Failures(failures=(first, second))
 
@@ -284,6 +286,7 @@ def sinks() -> SinksShape:
             ),
         ),
         epochs_done=10_000,
+        committed=20_014,
         aborted=14,
         redone=2,
         shown_again=0,

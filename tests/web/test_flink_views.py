@@ -51,6 +51,15 @@ FIELDS = {
 }  # fmt: skip
 
 
+COUNTED = (
+    ("totalNumberOfCheckpoints", "total"),
+    ("numberOfInProgressCheckpoints", "in_progress"),
+    ("numberOfCompletedCheckpoints", "completed"),
+    ("numberOfFailedCheckpoints", "failed"),
+)
+"""Metrics of /metrics, and the same among the counts of a job's checkpoints."""
+
+
 @pytest.mark.parametrize("path", FIELDS)
 def test_a_view_has_the_fields_of_flink_with_and_without_a_version(tmp_path: Path, path: str) -> None:
     job_with_history(tmp_path)
@@ -98,13 +107,15 @@ def test_an_end_that_failed_gives_its_cause_to_flinks_clients(tmp_path: Path) ->
     assert "the table is gone" in result["failure-cause"]["stack-trace"]
 
 
-def test_epochs_are_checkpoints_and_failures_in_epochs_are_failed_ones(tmp_path: Path) -> None:
+def test_epochs_are_checkpoints_and_their_failed_tries_and_failures_are_failed_ones(tmp_path: Path) -> None:
     job_with_history(tmp_path)
     with page(tmp_path) as client:
         found = client.get(f"/jobs/{ID}/checkpoints").json()
         assert client.get(f"/jobs/{ID}/checkpoints/details/9").status_code == 404
         assert client.get(f"/jobs/{ID}/checkpoints/details/1").json() == found["history"][1]
-    assert found["counts"] == {"restored": 1, "total": 4, "in_progress": 0, "completed": 3, "failed": 1}
+        metrics = set(client.get("/metrics").text.splitlines())
+    assert found["counts"] == {"restored": 1, "total": 6, "in_progress": 0, "completed": 3, "failed": 3}
+    assert metrics >= {f'tidegate_job_{name}{{job_name="job"}} {found["counts"][count]:.1f}' for name, count in COUNTED}
     assert [each["id"] for each in found["history"]] == [2, 1, 0]
     newest = found["latest"]["completed"]
     assert (newest["trigger_timestamp"], newest["latest_ack_timestamp"]) == (1_001_980, 1_002_000)
@@ -134,6 +145,7 @@ def test_exceptions_are_the_failures_the_newest_first_and_at_most_as_many_as_ask
         refused = client.get(f"/jobs/{ID}/exceptions?maxExceptions=0")
     assert {"exceptionName", "stacktrace", "timestamp", "taskName", "location", "concurrentExceptions"} <= set(entry)
     assert (entry["exceptionName"], entry["timestamp"], entry["taskName"]) == ("TG-X", 999_000, "query")
+    assert entry["stacktrace"].splitlines() == ["TG-X: it broke", "at query", "column: amount", "row: 7", "wait"]
     assert (refused.status_code, refused.headers["content-type"]) == (400, "application/problem+json")
 
 

@@ -103,6 +103,12 @@ class JobTotals(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int
     failures_of_epochs: int
 
+    @property
+    def failed_tries(self) -> int:
+        """Tries of an epoch that have failed: those after which it ran again in the same process, and failures of the
+        job in an epoch."""
+        return self.failures_of_epochs + sum(each.failed for each in self.queries.values())
+
 
 def read_info(job_folder: Folder) -> JobInfo:
     """Raises STORAGE_UNUSABLE, and RECORD_... if the record of a drain is unreadable."""

@@ -211,9 +211,7 @@ def _completed(seen: SeenJob, _: float) -> float | None:
 
 
 def _failed(seen: SeenJob, _: float) -> float | None:
-    if seen.totals is None:
-        return None
-    return seen.totals.failures_of_epochs + sum(each.failed for each in seen.totals.queries.values())
+    return None if seen.totals is None else seen.totals.failed_tries
 
 
 def _in_progress(seen: SeenJob, _: float) -> float:

@@ -25,8 +25,9 @@ class LastCheckpoint(Shape, frozen=True, kw_only=True):
 
 
 class JobCard(Shape, frozen=True, kw_only=True):
-    """One job among others. `id`: 32 hex digits; empty for a job that has not started. `since`: when its newest driver
-    has begun. `rates`: rows per second of its newest epochs, the oldest first."""
+    """One job among others. `id`: 32 hex digits; empty for a job that has not started. `since`: of a job that lives,
+    when its newest driver has begun; of another one, when that driver ended, by its last report. `rates`: rows per
+    second of its newest epochs, the oldest first."""
 
     id: str
     name: str
@@ -139,7 +140,8 @@ class EpochRows(Shape, frozen=True, kw_only=True):
 
 class FailureShape(Shape, frozen=True, kw_only=True):
     """A failure of a job. `number`: its place among all failures of the job. `restart_in_seconds`: the pause before the
-    restart; null if none followed."""
+    restart; null if none followed. `details`: what it is about, by name: a column, a row, a topic, a file. Secrets are
+    hidden."""
 
     number: int
     at: float
@@ -151,6 +153,7 @@ class FailureShape(Shape, frozen=True, kw_only=True):
     epoch: int | None
     run: int | None
     restart_in_seconds: float | None
+    details: dict[str, str]
 
 
 class Failures(Shape, frozen=True, kw_only=True):
@@ -176,6 +179,7 @@ class SinksShape(Shape, frozen=True, kw_only=True):
 
     sinks: tuple[SinkShape, ...]
     epochs_done: int
+    committed: int
     aborted: int
     redone: int
     shown_again: int

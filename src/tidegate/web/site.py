@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidegate import operate
 from tidegate.core.errors import TidegateError
-from tidegate.operate import Failure, Folder, JobClient, JobInfo, JobTotals, JobView, Milestone
+from tidegate.operate import DoneCheckpoint, Failure, Folder, JobClient, JobInfo, JobTotals, JobView, Milestone
 from tidegate.web.sharing import Streams
 from tidegate.web.tickets import Tickets
 from tidegate.web.watching import BY_REQUESTS_SECONDS, ON_A_DISK_SECONDS, ViewT, Watch
@@ -60,17 +61,30 @@ class Site:
 
     def totals(self, job: JobView) -> JobTotals | None:
         """The totals of a job; None where `of_history` gives none."""
-        return self.of_history(job, "totals", JobClient.totals)
+        return self.of_history(job, lambda client: self.watch.view(("totals", client.name), client.totals, periods=2))
 
-    def of_history(self, job: JobView, what: str, read: Callable[[JobClient], ViewT]) -> ViewT | None:
-        """The view `what` of a job's histories, which `read` reads; None for a job that has not started, or whose
-        histories cannot be read: the state of the job says so."""
+    def of_history(self, job: JobView, view: Callable[[JobClient], ViewT]) -> ViewT | None:
+        """What `view`, a method of this site, gives for a job; None for a job that has not started, or whose histories
+        cannot be read: the state of the job says so."""
         if not job.job_id:
             return None
         try:
-            return self.watch.view((what, job.name), lambda: read(self.client(job.name)), periods=2)
+            return view(self.client(job.name))
         except TidegateError:
             return None
+
+    def epochs(
+        self, client: JobClient, newest: int, before: float = math.inf, *, periods: float = 2.0
+    ) -> tuple[DoneCheckpoint, ...]:
+        """The newest done epochs of a job, newest first, at most `newest`. `before`: only those that were done before
+        this time. All that is asked for is in the key, so no reader gets what another one has asked for. Raises
+        STORAGE_UNUSABLE."""
+        key = ("epochs", client.name, newest, before)
+        return self.watch.view(key, lambda: client.epochs(newest, before=before), periods=periods)
+
+    def newest_failure(self, client: JobClient) -> Failure | None:
+        """The newest failure of a job that can be read. Raises STORAGE_UNUSABLE."""
+        return self.watch.view(("newest failure", client.name), client.newest_failure, periods=2)
 
     def failures(self, client: JobClient) -> tuple[Failure, ...]:
         """The failures of a job, newest first. Raises STORAGE_UNUSABLE, RECORD_..."""

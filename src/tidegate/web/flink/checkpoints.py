@@ -1,5 +1,5 @@
-"""Flink's views of checkpoints. Each epoch that is done is a completed checkpoint; each failure in an epoch is a failed
-one."""
+"""Flink's views of checkpoints. Each epoch that is done is a completed checkpoint; each failed try of an epoch,
+and each failure of the job in one, counts as a failed one."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def get_checkpoints(asked: RouteRequest) -> CheckpointingStatistics:
     return CheckpointingStatistics(
         counts=Counts(
             restored=totals.restarts,
-            total=completed + totals.failures_of_epochs + in_progress,
+            total=completed + totals.failed_tries + in_progress,
             in_progress=in_progress,
             completed=completed,
-            failed=totals.failures_of_epochs,
+            failed=totals.failed_tries,
         ),
         summary=Summary(end_to_end_duration=summary([each.duration_ms for each in done if each.duration_ms])),
         latest=LatestCheckpoints(
@@ -134,8 +134,7 @@ def summary(milliseconds: Sequence[float]) -> StatsSummary:
 
 
 def _newest(asked: RouteRequest) -> tuple[DoneCheckpoint, ...]:
-    client = asked.site.client(asked.path["job"])
-    return asked.site.watch.view(("newest epochs", client.name), lambda: client.epochs(_COUNTED), periods=2)
+    return asked.site.epochs(asked.site.client(asked.path["job"]), _COUNTED)
 
 
 def _in_progress(info: JobInfo) -> int:

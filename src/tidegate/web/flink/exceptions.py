@@ -8,6 +8,7 @@ import msgspec
 
 from tidegate.operate import Failure
 from tidegate.web.flink.shapes import ExceptionHistory, ExecutionException, JobExceptions, RootException
+from tidegate.web.own.histories import details_of
 from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import Asks
 
@@ -55,8 +56,9 @@ def get_exceptions(asked: RouteRequest) -> JobExceptions:
 
 
 def _text(failure: Failure) -> str:
-    """What happened, where, and what to do."""
-    lines = [failure.told, failure.where and f"at {failure.where}", failure.remedy]
+    """What happened, where, what it is about, and what to do."""
+    details = [f"{name}: {value}" for name, value in details_of(failure).items()]
+    lines = [failure.told, failure.where and f"at {failure.where}", *details, failure.remedy]
     return "\n".join(filter(None, lines))
 
 

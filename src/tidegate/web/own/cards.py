@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from tidegate.operate import DoneCheckpoint, JobClient, JobView, State
+from tidegate.operate import DoneCheckpoint, JobView, State
 from tidegate.web.routing import RouteRequest
 from tidegate.web.shapes import JobCard, JobCards, LastCheckpoint
 from tidegate.web.site import Site, flink_id
@@ -48,7 +48,7 @@ def card(site: Site, job: JobView) -> JobCard:
         state=job.state.label,
         meaning=job.state.meaning,
         alive=job.state.alive,
-        since=None if beat is None else beat.started_at,
+        since=_since(job),
         problem=job.problem or ("" if beat is None else beat.error),
         rows_per_second=sum(query.rows_per_second for query in queries) if job.state.alive else 0.0,
         lag=", ".join(query.lag for query in queries if query.lag) or None,
@@ -61,12 +61,19 @@ def card(site: Site, job: JobView) -> JobCard:
 
 def newest_epochs(site: Site, job: JobView) -> tuple[DoneCheckpoint, ...]:
     """The newest epochs of a job; none for a job that has not started, or is unreadable."""
-    return site.of_history(job, "newest epochs", lambda client: client.epochs(EPOCHS_OF_A_CARD)) or ()
+    return site.of_history(job, lambda client: site.epochs(client, EPOCHS_OF_A_CARD)) or ()
+
+
+def _since(job: JobView) -> float | None:
+    """Since when a job is in its state, as far as its driver has told."""
+    if job.beat is None:
+        return None
+    return job.beat.started_at if job.state.alive else job.beat.at
 
 
 def _restarts(site: Site, job: JobView) -> int:
     """The restarts in the life of a job; 0 for a job that has not started, or is unreadable."""
-    newest = site.of_history(job, "newest failure", JobClient.newest_failure)
+    newest = site.of_history(job, site.newest_failure)
     return 0 if newest is None else newest.restarts
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from tidegate.core.redaction import HIDDEN, SECRETS, is_secret
 from tidegate.operate import DoneCheckpoint, Failure, Milestone, MilestoneKind, beside_failures
 from tidegate.web.problems import problem_of
 from tidegate.web.routing import RouteRequest
@@ -44,9 +45,7 @@ def get_epochs(asked: RouteRequest) -> EpochRows:
     query: EpochsAsked = asked.query
     client = asked.site.client(asked.path["job"])
     before = math.inf if query.before is None else query.before
-    found = asked.site.watch.view(
-        ("epochs", client.name, query.newest, before), lambda: client.epochs(query.newest, before=before)
-    )
+    found = asked.site.epochs(client, query.newest, before, periods=1.0)
     return EpochRows(epochs=tuple(epoch_row(each) for each in found))
 
 
@@ -131,7 +130,13 @@ def failure_shape(each: Failure) -> FailureShape:
         epoch=each.epoch,
         run=each.run,
         restart_in_seconds=each.restart_in_seconds,
+        details=details_of(each),
     )
+
+
+def details_of(each: Failure) -> dict[str, str]:
+    """What a failure is about, by name, as texts without secrets."""
+    return {name: HIDDEN if is_secret(name) else SECRETS.hide(str(value)) for name, value in each.details.items()}
 
 
 _WOULD = {

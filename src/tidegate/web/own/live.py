@@ -112,6 +112,7 @@ def get_sinks(asked: RouteRequest) -> SinksShape:
             for each in described_sinks(asked.site, info)
         ),
         epochs_done=sum(each.epochs for each in queries),
+        committed=sum(each.committed for each in queries),
         aborted=sum(each.aborted for each in queries),
         redone=sum(each.redone for each in queries),
         shown_again=sum(each.shown_again for each in queries),

@@ -55,7 +55,7 @@ function header({ job, feeds: { live }, refresh }, name) {
     h("div", { class: "head" },
       h("h1", { tabindex: -1 }, card?.name ?? job),
       card && pill(card.state, undefined, card.meaning),
-      card && h("span", { class: "faint" }, card.since ? h("time", { title: when(card.since) }, `driver started ${ago(card.since)}`) : card.meaning),
+      card && h("span", { class: "faint" }, card.since ? h("time", { title: when(card.since) }, `${card.alive ? "driver started" : "ended"} ${ago(card.since)}`) : card.meaning),
       card && h("div", { class: "acts" }, card.alive ? menu(job, refresh) : h("a", { class: "button", href: at("start", job) }, "Start…"))),
     card?.problem || live.value?.error ? h("p", { class: "trouble wide" }, card.problem || live.value.error) : null,
     newest(job),

@@ -128,6 +128,18 @@ def test_a_dead_driver_has_no_age_and_its_last_report_says_nothing_of_now(tmp_pa
     assert [value(series, name) or value(series, name, query="query") for name in names] == [None] * 4
 
 
+@pytest.mark.parametrize("state", [State.RESTARTING, State.STARTING])
+def test_between_two_drivers_the_dead_one_tells_no_rate_and_no_lag_and_what_is_prepared_still_waits(
+    state: State,
+) -> None:
+    runs = full_job("job", 1)
+    seen = SeenJob(msgspec.structs.replace(runs.job, state=state), runs.totals)
+    text = metrics_text(lambda: [seen], lambda: NOW + 40).decode()
+    for name in ("numRecordsOutPerSecond", "pendingRecords", "beat_age_seconds", "lease_age_seconds"):
+        assert f"tidegate_job_{name}{{" not in text
+    assert 'tidegate_job_open_transactions_age_seconds{job_name="job",query="q0"} 41.0' in text
+
+
 def test_no_counter_goes_back_when_a_driver_begins_anew_and_the_history_forgets(tmp_path: Path) -> None:
     job = a_job_that_has_worked(tmp_path)
     before = scraped(tmp_path)

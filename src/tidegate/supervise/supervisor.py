@@ -367,10 +367,12 @@ def _codes_of(report: FailureReport) -> list[Code]:
 
 
 def _placed(report: FailureReport, beat: Beat | None) -> FailureReport:
-    """Add the query to a report, if the job has one. The last beat shows the driver's state when it died."""
+    """Add the query to a report, if the job has one, and the epoch that was under way. The last beat shows the driver's
+    state when it died.
+    """
     if beat is None or len(beat.queries) != 1:
         return report
     (query,) = beat.queries
     return msgspec.structs.replace(
-        report, query=query.uid, epoch=query.epoch if query.epoch >= 0 else None, run=query.run
+        report, query=query.uid, epoch=query.epoch if query.epoch > query.finished else None, run=query.run
     )

@@ -198,7 +198,8 @@ def _uptime_ms(seen: SeenJob, now: float) -> float:
 
 
 def _beat_age(seen: SeenJob, now: float) -> float | None:
-    return None if seen.job.beat is None or not seen.job.state.alive else max(now - seen.job.beat.at, 0.0)
+    runs = seen.job.state is State.RUNNING
+    return max(now - seen.job.beat.at, 0.0) if runs and seen.job.beat is not None else None
 
 
 def _lease_age(seen: SeenJob, now: float) -> float | None:
@@ -284,10 +285,17 @@ def _reported(of: Callable[[QueryBeat], float | None]) -> Callable[[_SeenQuery, 
     return lambda query, _: None if query.beat is None else of(query.beat)
 
 
+def _now(of: Callable[[QueryBeat], float | None]) -> Callable[[_SeenQuery, float], float | None]:
+    """What only a driver that runs can tell: the last report of a dead one does not say what is now."""
+    reported = _reported(of)
+    return lambda query, now: reported(query, now) if query.job.job.state is State.RUNNING else None
+
+
 def _open_age(query: _SeenQuery, now: float) -> float | None:
-    if query.beat is None:
+    """Also between two drivers: what is prepared waits for the next one."""
+    if query.beat is None or query.job.job.beat is None:
         return None
-    since_beat = _beat_age(query.job, now) or 0.0
+    since_beat = max(now - query.job.job.beat.at, 0.0)
     return 0.0 if query.beat.open_seconds is None else query.beat.open_seconds + since_beat
 
 
@@ -301,12 +309,12 @@ _OF_QUERIES: Final = (
         "numRecordsOut", "Rows that became visible, over all sinks and starts.", _total(lambda each: each.rows)
     ),
     _QuerySeries(
-        "numRecordsOutPerSecond", "Rows that became visible, per second.", _reported(lambda each: each.rows_per_second)
+        "numRecordsOutPerSecond", "Rows that became visible, per second.", _now(lambda each: each.rows_per_second)
     ),
     _QuerySeries(
         "pendingRecords",
         "Lag: rows in the sources that are not done yet; no series if no source can tell.",
-        _reported(lambda each: each.behind),
+        _now(lambda each: each.behind),
     ),
     _QuerySeries(
         "pendingCommittables",

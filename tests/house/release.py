@@ -2,7 +2,8 @@
 
 In the environment BARE, which has the wheel alone, it runs a job from files into files and SQLite, and wants a sink of
 Kafka to say what to install. In ALL, which has every extra, it follows docs/tutorial.md in an empty folder: a socket
-word count is started in the background, its driver is killed, more lines come, and the job is stopped with a savepoint.
+word count is started in the background, with its page; its driver is killed, more lines come, and the job is stopped
+with a savepoint.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from tests.house.repository import ROOT
 from tests.house.wheel import strangers, summary
 from tests.integration.test_extras import PIPELINE
+from tests.support.cards import states_on_the_page
 from tests.support.peer import Peer
 
 DEADLINE_SECONDS = 180.0
@@ -58,8 +60,10 @@ def follow_the_tutorial(environment: Path, folder: Path) -> None:
             raise SystemExit(f"exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    tidegate("run", "-d", "-D", "state.backend=hashmap", "savepoint.py", "--port", str(peer.port))
+    options = ("-D", "ui.port=0", "-D", "state.backend=hashmap")
+    started = tidegate("run", "-d", "--ui", *options, "savepoint.py", "--port", str(peer.port))
     try:
+        await_that(lambda: states_on_the_page(started) == {"words": "RUNNING"})
         peer.send(b"to be or not to be\n", within_seconds=DEADLINE_SECONDS)
         await_that(lambda: counts(folder) == {"to": 2, "be": 2, "or": 1, "not": 1})
         driver = json.loads(tidegate("info", "words", "--json"))["process"]

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from tests.integration.place import Place
+from tests.support.cards import states_on_the_page
 from tests.support.driver import Driver
 from tests.support.peer import Peer
 from tests.support.today import turn
@@ -51,12 +52,14 @@ def test_it_prints_the_count_of_every_word_that_arrived_and_ctrl_c_ends_it_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDEGATE_UI_PORT", "0")
     log = tmp_path / "log"
     with Peer() as peer, Driver(EXAMPLE, "--port", str(peer.port), log=log) as driver:
         peer.send(b"tide and gate\n", within_seconds=120)
         wait_for(lambda: printed(log) == {"tide": 1, "and": 1, "gate": 1}, driver)
         peer.send(b"and sea\n")
         wait_for(lambda: printed(log) == {"tide": 1, "and": 2, "gate": 1, "sea": 1}, driver)
+        wait_for(lambda: states_on_the_page(log.read_text()) == {"counts": "RUNNING"}, driver)
         driver.process.send_signal(signal.SIGINT)
         assert driver.wait() == 0, driver.tail()
 

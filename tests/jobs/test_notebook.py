@@ -49,14 +49,26 @@ def test_a_job_in_a_cell_shows_itself(kernel: BlockingKernelClient, tmp_path: Pa
     assert "FINISHED" in html
 
 
-def test_a_display_lives_on_until_the_job_has_ended(kernel: BlockingKernelClient, tmp_path: Path) -> None:
+BY_NAME = """
+from tidegate import operate
+shown = operate.open({storage!r}, 'job')
+"""
+OF_THE_PROGRAM = """
+from tidegate import JobHandle
+from tidegate.operate import Folder
+shown = JobHandle.__new__(JobHandle)  # without Spark: what it needs to show itself
+shown._folders = dict(query=Folder.of({storage!r}) / 'job/queries/query/g1')
+"""
+
+
+@pytest.mark.parametrize(
+    "opened", [pytest.param(BY_NAME, id="by its name"), pytest.param(OF_THE_PROGRAM, id="the program's own handle")]
+)
+def test_a_display_lives_on_until_the_job_has_ended(kernel: BlockingKernelClient, tmp_path: Path, opened: str) -> None:
     job = make_job(tmp_path)
     with another_driver(job) as process:
         say(job, JobState.RUNNING, process=process, at=time.time() + 1)
-        cell = (
-            f"from tidegate import operate\noperate.open({str(tmp_path)!r}, 'job').show(every_seconds=0.1)\nprint('on')"
-        )
-        messages = run(kernel, cell)
+        messages = run(kernel, opened.format(storage=str(tmp_path)) + "shown.show(every_seconds=0.1)\nprint('on')")
         assert "RUNNING" in html_in(messages)[0]
         assert any(each["content"].get("text") == "on\n" for each in messages), "the cell goes on at once"
         say(job, JobState.FINISHED, process=process, at=time.time() + 2)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.integration.test_socket import in_order_within, lines_in_the_log
 from tests.jobs.terminal import Terminal, opened, shows
+from tests.support.cards import states_on_the_page
 from tests.support.line_server import LineServer
 from tests.support.today import turn
 from tidegate.storages.local.locks import read_holder
@@ -25,7 +26,8 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    monkeypatch.setenv("TIDEGATE_UI_PORT", "0")
     shutil.copy(EXAMPLE, tmp_path)
     with opened(tmp_path, "words") as terminal:
         yield terminal
@@ -37,12 +39,14 @@ def test_a_socket_word_count_is_killed_canceled_with_a_savepoint_and_restored_tw
     folder, job = terminal.folder, terminal.folder / ".tidegate" / "words"
     with LineServer(lines_per_second=50) as server:
         program = f"savepoint.py --port {server.port}"
-        assert shows(terminal.type(f"tidegate run -d -D state.backend=hashmap {program}"), r"^job words: process \d+")
+        started = terminal.type(f"tidegate run -d --ui -D state.backend=hashmap {program}")
+        assert shows(started, r"^job words: process \d+", r"^page: http://127\.0\.0\.1:")
         wait_for_more(folder)
         holder = read_holder(job)
         assert holder is not None
         assert shows(terminal.type(f"kill -9 {holder.process}"))
         wait_for_more(folder)
+        wait_for(lambda: states_on_the_page(started[1]) == {"words": "RUNNING"}, "the next driver on the page")
         answer = terminal.type("tidegate cancel words -s savepoints")
         assert shows(answer, "cancel-with-savepoint words: done")
         (saved,) = (path.name for path in (folder / "savepoints").glob("savepoint-*"))

@@ -230,6 +230,7 @@ def test_each_action_and_each_wrong_token_is_a_line_of_the_log_without_the_token
         "caller": "127.0.0.1",
         "action": "POST /jobs/{job}/acts",
         "of": "job",
+        "what": "",
         "id": "nightly",
         "status": 202,
     }

@@ -100,6 +100,7 @@ STARTED = {
     "notes": [],
 }
 
+VERIFY = "/savepoints/verify"
 DISPOSAL = "/savepoint-disposal"
 IN_PROGRESS = {"status": {"id": "IN_PROGRESS"}, "operation": None}
 FOREIGN_FILES = {
@@ -159,6 +160,8 @@ def test_a_savepoint_is_taken_with_the_keyboard_alone(chromium: Browser, shown: 
     ("button", "kind"),
     [
         pytest.param("Stop with savepoint…", "stop-with-savepoint", id="stop with savepoint"),
+        pytest.param("Drain…", "drain-with-savepoint", id="drain"),
+        pytest.param("Stop…", "stop", id="stop"),
         pytest.param("Cancel…", "cancel", id="cancel"),
         pytest.param("Cancel with savepoint…", "cancel-with-savepoint", id="cancel with savepoint"),
     ],
@@ -304,6 +307,19 @@ def test_a_program_is_checked_before_it_starts_from_a_savepoint(chromium: Browse
         assert (violations(page), looked.wrong) == ([], [])
 
 
+def test_a_start_whose_answer_is_lost_may_have_happened(chromium: Browser, shown: Canned, address: str) -> None:
+    shown.answers["/jars/wordcount.py/run"] = STARTED
+    with looking(chromium) as looked:
+        page = looked.at(address, VIEWS["start"])
+        page.evaluate(f"sessionStorage.setItem('tidegate-token', '{TOKEN}')")
+        page.get_by_label("Savepoint path").fill("")
+        page.get_by_role("button", name="Check, then start").click()
+        page.route("**/run", lambda route: (route.fetch(), route.abort()))
+        page.get_by_role("button", name="Start the job").click()
+        expect(page.locator(".verdict")).to_contain_text("The job may have been started: look at Jobs first")
+        assert [path for _, path, _ in shown.asked] == ["/jars/wordcount.py/run"]
+
+
 def test_a_program_that_does_not_fit_is_refused_with_its_reason(chromium: Browser, shown: Canned, address: str) -> None:
     shown.answers["/jars/wordcount.py/check"] = {
         **FITS,
@@ -320,7 +336,15 @@ def test_a_program_that_does_not_fit_is_refused_with_its_reason(chromium: Browse
         assert looked.wrong == []
 
 
-def test_savepoints_are_inspected_compared_and_copied(chromium: Browser, shown: Canned, address: str) -> None:
+def test_savepoints_are_inspected_compared_verified_and_copied(chromium: Browser, shown: Canned, address: str) -> None:
+    def verify(_: Request) -> Any:
+        pending = {"id": shown.asked[-1][2]["id"], "path": canned.PATH, "state": "pending"}
+        shown.answers[f"{VERIFY}/{pending['id']}"] = ticket(
+            {1: pending, 2: {**pending, "state": "done", "whole": True}}
+        )
+        return pending
+
+    shown.answers[VERIFY] = verify
     with looking(chromium, permissions=["clipboard-read", "clipboard-write"]) as looked:
         page = looked.at(address, VIEWS["savepoints"])
         page.get_by_role("button", name="Inspect").first.click()
@@ -330,6 +354,11 @@ def test_savepoints_are_inspected_compared_and_copied(chromium: Browser, shown: 
         boxes.nth(1).check()
         page.get_by_role("button", name="Compare the two that are picked").click()
         expect(page.locator(".inner")).to_contain_text("counts / epoch")
+        page.evaluate(f"sessionStorage.setItem('tidegate-token', '{TOKEN}')")
+        page.get_by_role("button", name="Verify").first.dblclick()
+        page.get_by_role("button", name="Verify").first.click()
+        expect(page.locator(".inner")).to_contain_text("Each file is as it was written")
+        assert [path for _, path, _ in shown.asked] == [VERIFY]  # three clicks
         page.get_by_role("button", name="Copy the path").first.click()
         expect(page.locator("#said")).to_have_text("Copied: the path")
         assert page.evaluate("navigator.clipboard.readText()") == canned.PATH

@@ -69,7 +69,7 @@ from tidegate.spark.noted_on_yarn import NotedOnYarn
 from tidegate.spark.opens import Opens
 from tidegate.spark.operator_checks import check_operators
 from tidegate.spark.planning import plan_job
-from tidegate.spark.pulse import Pulse, shown_settings
+from tidegate.spark.pulse import Pulse, savepoints_folder, shown_settings
 from tidegate.spark.query_conf import epochs_kept
 from tidegate.spark.restore_carried_out import carry_out
 from tidegate.spark.restoring import JobRestore, open_restore
@@ -326,7 +326,7 @@ def _companions(
     """
     application = job.session.sparkContext.applicationId or ""
     has_taken_part = (lambda _query: None) if coordinator is None else coordinator.has_taken_part
-    settings = shown_settings(job.settings)
+    settings = shown_settings(job.settings, in_container=is_in_container(job.session))
     pulse = Pulse(job.folder, plan.record.job_id, settings, application, lease_age, has_taken_part)
     noted = [] if job.folder.is_local else [NotedOnYarn(job.session, job.folder.parent)]
     forgetful = [uid for uid, each in job.inputs.items() if each.loses_what_arrives]
@@ -393,4 +393,5 @@ def _savepoints(
         checkpoint=None if coordinator is None else coordinator.checkpoint,
     )
     in_container = is_in_container(job.session)
-    return SavepointTaker(running, job.settings.savepoints_dir, in_container=in_container, told=told)
+    default = savepoints_folder(job.settings, in_container=in_container)
+    return SavepointTaker(running, default, in_container=in_container, told=told)

@@ -41,18 +41,22 @@ def roots(site: Site) -> Iterator[Folder]:
 
 
 def savepoint_folders(site: Site) -> list[str]:
-    """The `savepoints.dir` of every job, each once. A relative one counts from the job's own working folder, which is
-    not known here: it is left out."""
+    """The `savepoints.dir` of every job, each once. Drivers report the whole path. A relative one is left out: it is
+    that of a driver in a container, or of an older release."""
     named = {
         setting.value
         for job in site.jobs()
         if job.beat is not None
         for setting in job.beat.settings
-        if setting.name == _SAVEPOINTS_DIR
-        and setting.value
-        and (":" in setting.value or Path(setting.value).is_absolute())
+        if setting.name == _SAVEPOINTS_DIR and is_whole(setting.value)
     }
     return sorted(named)
+
+
+def is_whole(folder: str) -> bool:
+    """True for a URI and for a whole path. A relative one counts from the driver's own working folder, which is not
+    known here."""
+    return "://" in folder or Path(folder).is_absolute()
 
 
 def is_below(place: Folder, root: Folder) -> bool:

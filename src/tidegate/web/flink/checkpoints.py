@@ -36,6 +36,7 @@ from tidegate.web.flink.checkpoint_shapes import (
 )
 from tidegate.web.flink.ids import checkpoint_id, vertex_id
 from tidegate.web.flink.settings_of_jobs import reported
+from tidegate.web.places import is_whole
 from tidegate.web.problems import RequestProblem
 from tidegate.web.routing import RouteRequest
 from tidegate.web.site import Site
@@ -180,7 +181,7 @@ def _failed(each: Failure, queries: Sequence[str]) -> CheckpointStatistics:
 def _savepoint(site: Site, info: JobInfo, queries: Sequence[str]) -> CheckpointStatistics | None:
     """The newest savepoint of the job in its `savepoints.dir`; None if there is none, or if it cannot be read."""
     folder = reported(info.job.beat, "savepoints.dir", optional(FOLDER))
-    if not folder:
+    if not folder or not is_whole(folder):
         return None
     try:
         found = site.watch.view(("savepoints", folder), lambda: operate.list_savepoints(folder), periods=10)

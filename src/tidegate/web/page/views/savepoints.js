@@ -5,7 +5,7 @@ import { NOTHING, bytes, count, seconds, when } from "../format.js";
 import { mayAct } from "../actions.js";
 import { dispose } from "../disposal.js";
 import { copyButton, empty, facts, part, pill, problem, section, table } from "../parts.js";
-import { Refused, ask, untilNextLook } from "../server.js";
+import { Refused, ask, requestId, untilNextLook } from "../server.js";
 
 const again = () => window.dispatchEvent(new HashChangeEvent("hashchange"));
 
@@ -73,21 +73,33 @@ function listed({ savepoints: all, problems = [], folders = [] }, { state, redra
   ];
 }
 
-/** Each file is read again: the answer comes later, by a ticket. */
+/** Each file is read again: the answer comes later, by a ticket. A click while it runs shows the same verification, and
+ * one after a lost answer asks for it again by its id. */
 async function verify(path, state, redraw) {
-  if (!(await mayAct().catch(() => false))) return;
-  const mine = { title: `Verify ${path}`, kind: "verify", value: { state: "pending" } };
+  state.verifying ??= new Map();
+  const known = state.verifying.get(path);
+  const mine = known ?? { title: `Verify ${path}`, kind: "verify", id: requestId() };
+  state.verifying.set(path, mine);
   state.shown = mine;
+  if (known && !known.problem) return redraw();
+  Object.assign(mine, { value: { state: "pending" }, problem: null });
   redraw();
+  if (!(await mayAct().catch(() => false))) {
+    state.verifying.delete(path);
+    if (state.shown === mine) state.shown = null;
+    return redraw();
+  }
   try {
-    mine.value = await ask("/savepoints/verify", { method: "POST", body: { path } });
-    while (mine.value.state === "pending" && state.shown === mine) {
+    mine.value = await ask("/savepoints/verify", { method: "POST", body: { path, id: mine.id } });
+    while (mine.value.state === "pending") {
       await untilNextLook();
-      mine.value = await ask(`/savepoints/verify/${encodeURIComponent(mine.value.id)}`);
+      mine.value = await ask(`/savepoints/verify/${encodeURIComponent(mine.id)}`);
       redraw();
     }
+    state.verifying.delete(path);
   } catch (error) {
-    mine.problem = error instanceof Refused ? error : { problem: { detail: "The server does not answer." } };
+    if (error instanceof Refused) state.verifying.delete(path);
+    mine.problem = error instanceof Refused ? error : { problem: { detail: "The server does not answer. Verify again: it is done once, however often it is asked." } };
   }
   tell(`${mine.title}: ${mine.value.state}`);
   redraw();

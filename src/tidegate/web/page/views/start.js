@@ -110,9 +110,13 @@ const judged = ({ verdict: found, changes = [], reasons = [], epochs = {} }) => 
   ],
 });
 
+const LOST = "The server does not answer. The job may have been started: look at Jobs first, before you start it again.";
+
 const run = (program, state, redraw) => sent(state, redraw, async () => {
-  const answer = await ask(`/jars/${encodeURIComponent(program.id)}/run`, { method: "POST", body: body(state), seconds: 120 });
-  state.started = answer;
+  const path = `/jars/${encodeURIComponent(program.id)}/run`;
+  state.started = await ask(path, { method: "POST", body: body(state), seconds: 120 }).catch((error) => {
+    throw error instanceof Refused ? error : Object.assign(error, { problem: { detail: LOST } });
+  });
   state.verdict = null;
   tell("The job has been started.");
 });
@@ -124,7 +128,7 @@ async function sent(state, redraw, what) {
   try {
     if (await mayAct()) await what();
   } catch (error) {
-    state.wrong = error instanceof Refused ? error : { problem: { detail: "The server does not answer." } };
+    state.wrong = error.problem ? error : { problem: { detail: "The server does not answer." } };
     state.verdict = null;
   }
   state.busy = false;

@@ -153,6 +153,8 @@ def test_each_of_flinks_requests_is_the_kind_that_it_says(tmp_path: Path) -> Non
         (SAVEPOINTS, '{"cancel-job": true}'): Kind.CANCEL_WITH_SAVEPOINT,
         (f"/jobs/{ID}/stop", '{"drain": false}'): Kind.STOP_WITH_SAVEPOINT,
         (f"/jobs/{ID}/stop", '{"drain": true, "triggerId": null}'): Kind.DRAIN_WITH_SAVEPOINT,
+        (SAVEPOINTS, '{"cancel-job": null, "target-directory": null, "formatType": null}'): Kind.SAVEPOINT,
+        (f"/jobs/{ID}/stop", '{"drain": null, "targetDirectory": null}'): Kind.STOP_WITH_SAVEPOINT,
     }
     with running_job(tmp_path) as driver, page(tmp_path) as client:
         for path, body in asked:
@@ -160,6 +162,20 @@ def test_each_of_flinks_requests_is_the_kind_that_it_says(tmp_path: Path) -> Non
         assert sorted(each.kind.value for each in driver.requests()) == sorted(each.value for each in asked.values())
         for body in ('{"triggerId": "short"}', '{"no-such-field": 1}', "[]", "not json"):
             assert client.post(SAVEPOINTS, content=body).status_code == 400
+
+
+def test_an_id_in_capitals_is_the_same_job_and_the_same_request(tmp_path: Path) -> None:
+    with running_job(tmp_path) as driver, page(tmp_path) as client:
+        for job, trigger in ((ID, TRIGGER), (ID.upper(), TRIGGER.upper())):
+            for asked in ("savepoints", "stop"):
+                body = {"triggerId": f"{'a' if asked == 'stop' else 'b'}{trigger[1:]}"}
+                answer = client.post(f"/jobs/{job}/{asked}", json=body)
+                assert answer.json() == {"request-id": body["triggerId"].lower()}
+                followed = client.get(f"/jobs/{job}/savepoints/{body['triggerId'].upper()}")
+                assert followed.json()["status"] == {"id": "IN_PROGRESS"}
+        assert len(driver.requests()) == 2
+        client.post(f"/jobs/{ID}/checkpoints", json={"triggerId": "AB" * 16})
+        assert client.get(f"/jobs/{ID}/checkpoints/{'Ab' * 16}").json()["status"] == {"id": "IN_PROGRESS"}
 
 
 def test_no_thread_stays_when_no_request_is_open(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ def test_savepoints_are_listed_shown_compared_verified_and_disposed_of(
     ended = until(client, f"/savepoint-disposal/{TRIGGER}", "status.id", "COMPLETED")
     assert ended["operation"] == {}
     assert not Path(other).exists()
-    client.post("/savepoint-disposal", json={"savepoint-path": other, "triggerId": "d" * 32})
-    gone = until(client, f"/savepoint-disposal/{'d' * 32}", "status.id", "COMPLETED")
+    client.post("/savepoint-disposal", json={"savepoint-path": other, "triggerId": "D" * 32})
+    gone = until(client, f"/savepoint-disposal/{'dD' * 16}", "status.id", "COMPLETED")
     assert gone["operation"]["failure-cause"]["class"].startswith("TG-")
 
 

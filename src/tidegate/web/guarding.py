@@ -175,7 +175,7 @@ _REFUSALS: Mapping[Admission, tuple[HTTPStatus, str, Mapping[str, str] | None]] 
     Admission.TOKEN_WRONG: (HTTPStatus.UNAUTHORIZED, "the token is not the right one", _WRONG_BEARER),
 }
 """By admission: status, what was found, headers."""
-_SET_A_TOKEN = f"start the page with a token: in the file that ui.token_file names, or in {TOKEN_VARIABLE}"
+_SET_A_TOKEN = f"start the page with a token, in the file that ui.token_file names or in {TOKEN_VARIABLE}"
 
 
 def _next_step(admission: Admission, acting: Acting) -> str:

@@ -37,14 +37,15 @@ def problem_of(error: TidegateError) -> Problem:
         expected=hide(error.expected),
         found=hide(error.found),
         where=hide(error.where),
-        next_step=error.next_step,
+        next_step=hide(error.next_step),
         errors=(hide(str(error)),),
     )
 
 
 def problem(status: HTTPStatus, detail: str, next_step: str = "") -> Problem:
-    """Problem details of a request that no code of tidegate is about."""
-    return Problem(title=status.phrase, status=status, detail=detail, next_step=next_step, errors=(detail,))
+    """Problem details of a request that no code of tidegate is about, without secrets."""
+    shown = SECRETS.hide(detail)
+    return Problem(title=status.phrase, status=status, detail=shown, next_step=SECRETS.hide(next_step), errors=(shown,))
 
 
 class RequestProblem(Exception):
@@ -53,8 +54,8 @@ class RequestProblem(Exception):
     def __init__(
         self, status: HTTPStatus, detail: str, next_step: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(detail)
         self.problem = problem(status, detail, next_step)
+        super().__init__(self.problem.detail)
         self.headers = headers
 
 

@@ -18,7 +18,7 @@ from tidegate.web.works import Works
 _ID_DIGITS = 32
 _JOBS_A_PERIOD = 25
 _NAMES_PERIODS = 5.0
-_PADDED = re.compile(r"([0-9a-f]{8})0{24}")
+_PADDED = re.compile(r"([0-9a-fA-F]{8})0{24}")
 
 
 def flink_id(job_id: str) -> str:
@@ -53,11 +53,11 @@ class Site:
         return self.watch.view("jobs", lambda: operate.jobs(self.storage), periods=periods)
 
     def client(self, named: str) -> JobClient:
-        """A job by its name, its id, or its id as Flink's clients write it. Raises JOB_UNKNOWN, UID_INVALID."""
+        """A job by its name, its id, or its id as Flink's clients write it, also in capitals. Raises JOB_UNKNOWN,
+        UID_INVALID."""
         padded = _PADDED.fullmatch(named)
-        return self.watch.view(
-            ("client", named), lambda: operate.open(self.storage, padded[1] if padded else named), periods=5
-        )
+        known = padded[1].lower() if padded else named
+        return self.watch.view(("client", known), lambda: operate.open(self.storage, known), periods=5)
 
     def totals(self, job: JobView) -> JobTotals | None:
         """The totals of a job; None where `of_history` gives none."""

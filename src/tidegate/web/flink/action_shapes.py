@@ -10,8 +10,8 @@ from tidegate.web.flink.shapes import FlinkFailureCause, QueueStatus
 from tidegate.web.shapes import Asks, Shape
 from tidegate.web.ticket_shapes import FolderText
 
-TriggerId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
-"""Of the caller. The same id twice is the same request."""
+TriggerId = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{32}$")]
+"""Of the caller. The same id twice is the same request, also in capitals."""
 
 FormatType = Literal["CANONICAL", "NATIVE"]
 
@@ -33,7 +33,7 @@ class SavepointTrigger(
     """`target_directory`: without it the job's own `savepoints.dir`. `formatType`: without it native."""
 
     target_directory: FolderText | None = None
-    cancel_job: bool = False
+    cancel_job: bool | None = False
     formatType: FormatType | None = None
     triggerId: TriggerId | None = None
 
@@ -42,7 +42,7 @@ class StopTrigger(Asks, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`drain`: the job comes to its end, and all windows fire."""
 
     targetDirectory: FolderText | None = None
-    drain: bool = False
+    drain: bool | None = False
     formatType: FormatType | None = None
     triggerId: TriggerId | None = None
 

@@ -24,7 +24,7 @@ from tidegate.web.flink.action_shapes import (
 )
 from tidegate.web.flink.causes import cause, cause_of
 from tidegate.web.flink.checkpoints import queries_of
-from tidegate.web.flink.ids import checkpoint_id, new_trigger_id
+from tidegate.web.flink.ids import checkpoint_id, trigger_id
 from tidegate.web.flink.shapes import FlinkFailureCause, QueueStatus
 from tidegate.web.places import allowed
 from tidegate.web.problems import refusal
@@ -104,7 +104,7 @@ class Disposed:
 def post_disposal(asked: RouteRequest) -> TriggerResponse:
     """`POST /savepoint-disposal`."""
     body: DisposalTrigger = asked.body
-    place, trigger = allowed(asked.site, body.savepoint_path), body.triggerId or new_trigger_id()
+    place, trigger = allowed(asked.site, body.savepoint_path), trigger_id(body.triggerId)
 
     def dispose() -> Disposed:
         operate.dispose_savepoint(place)
@@ -116,7 +116,7 @@ def post_disposal(asked: RouteRequest) -> TriggerResponse:
 
 def get_disposal(asked: RouteRequest) -> DisposalStatus:
     """`GET /savepoint-disposal/:trigger`."""
-    work = asked.site.works.known(asked.path["trigger"], _DISPOSAL)
+    work = asked.site.works.known(trigger_id(asked.path["trigger"]), _DISPOSAL)
     if not work.result.done():
         return DisposalStatus(status=_IN_PROGRESS, operation=None)
     error = work.result.exception()
@@ -133,7 +133,7 @@ def _trigger(
     client = asked.site.client(asked.path["job"])
     into = None if folder is None else allowed(asked.site, folder)
     saved_as = SavepointFormat.CANONICAL if form == "CANONICAL" else SavepointFormat.NATIVE
-    wanted = WantedAction(kind=kind, id=trigger or new_trigger_id(), into=into, format=saved_as)
+    wanted = WantedAction(kind=kind, id=trigger_id(trigger), into=into, format=saved_as)
     return TriggerResponse(request_id=asked.site.tickets.ask(client, wanted).id)
 
 
@@ -153,6 +153,6 @@ def _ended(asked: RouteRequest) -> Answer | FlinkFailureCause | None:
 def _looked(asked: RouteRequest, client: JobClient) -> TicketView | FlinkFailureCause:
     """An error of the request itself is its end."""
     try:
-        return asked.site.tickets.look(client, asked.path["trigger"])
+        return asked.site.tickets.look(client, trigger_id(asked.path["trigger"]))
     except TidegateError as error:
         return cause_of(error)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Sequence
+
+_HEX_DIGITS = re.compile("[0-9A-Fa-f]{32}")
 
 
 def vertex_id(query: str) -> str:
@@ -22,6 +25,9 @@ def checkpoint_id(query: str, epoch: int, queries: Sequence[str]) -> int:
     return epoch * max(len(queries), 1) + place
 
 
-def new_trigger_id() -> str:
-    """For a caller that has chosen none."""
-    return secrets.token_hex(16)
+def trigger_id(chosen: str | None) -> str:
+    """The id of a trigger: what the caller has chosen, or a new one. 32 hex digits in capitals are the same id; another
+    id, of a request that was not made through Flink's routes, stays as it is."""
+    if chosen is None:
+        return secrets.token_hex(16)
+    return chosen.lower() if _HEX_DIGITS.fullmatch(chosen) else chosen

@@ -6,14 +6,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
-import pymysql
 import pytest
 
 from tests.mysql.test_mysql_tables import Place
-from tests.support.mariadb import PASSWORD, USER, MariaDBServer, started
+from tests.support.mariadb import PASSWORD, MariaDBServer, started
 from tests.support.proxy import Proxy
 from tests.support.staged import outcome, plan
 from tests.support.variables import variables
@@ -348,25 +347,3 @@ def test_an_option_that_is_none_is_not_quoted(options: dict[str, str]) -> None:
         MySQLSink("out", "h", database="d", table="t", options=options)
     assert raised.value.code == "TG-OPTION-UNKNOWN"
     assert "s3cret" not in str(raised.value)
-
-
-def test_connections_that_the_server_does_not_have_are_told(place: Place) -> None:
-    with busy(place.server):
-        (violation,) = place.sink().check(plan(SCHEMA))
-        assert "Too many connections" in violation.found
-        assert "max_connections" in violation.next_step
-
-
-@contextmanager
-def busy(server: MariaDBServer) -> Iterator[None]:
-    """All connections of the server are taken. (It keeps one for those who may do everything.)"""
-    taken: list[Any] = []
-    try:
-        with suppress(pymysql.err.OperationalError):
-            while True:
-                login: dict[str, Any] = {"host": "127.0.0.1", "port": server.port, "user": USER, "password": PASSWORD}
-                taken.append(pymysql.connect(**login))
-        yield
-    finally:
-        for each in taken:
-            each.close()

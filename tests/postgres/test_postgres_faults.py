@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
-import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
-import psycopg
 import pytest
 
 from tests.postgres.test_postgres_tables import Place
 from tests.support.pgbouncer import pooler
-from tests.support.postgres import DATABASE, PASSWORD, PostgresServer, give_away, quoted, started, user_of_servers
+from tests.support.postgres import DATABASE, PASSWORD, PostgresServer, quoted, started
 from tests.support.proxy import Proxy
 from tests.support.staged import outcome, plan
 from tests.support.variables import variables
@@ -364,72 +359,3 @@ def test_a_connection_string_that_libpq_does_not_know_is_not_quoted(conninfo: st
         PostgresSink("out", conninfo, table="t")
     assert raised.value.code == "TG-OPTION-UNKNOWN"
     assert "s3cret" not in str(raised.value)
-
-
-def test_connections_that_the_server_does_not_have_are_told(place: Place) -> None:
-    with busy(place.server):
-        (violation,) = place.sink().check(plan(SCHEMA))
-        assert "too many" in violation.found or "remaining connection slots" in violation.found
-        assert "max_connections" in violation.next_step
-
-
-@contextmanager
-def busy(server: PostgresServer) -> Iterator[None]:
-    """All connections of the server are taken."""
-    taken: list[psycopg.Connection[Any]] = []
-    try:
-        with suppress(psycopg.OperationalError):
-            while True:
-                taken.append(psycopg.connect(server.conninfo))
-        yield
-    finally:
-        for each in taken:
-            each.close()
-
-
-# --- TLS -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.more
-def test_the_certificate_of_the_server_is_compared_as_the_options_say() -> None:
-    """With Debian's server: that of the environment is built without TLS."""
-    ours, other = (certificate(name) for name in ("ours", "other"))
-    server = started("15", ssl="on", ssl_cert_file=str(ours[0]), ssl_key_file=str(ours[1]))
-    try:
-        place = Place(server, server.schema())
-        trusted: dict[str, Any] = {"sslmode": "verify-full", "sslrootcert": str(ours[0])}
-        sink = place.sink(options=trusted)
-        assert sink.check(plan(SCHEMA)) == []
-        assert outcome(sink, staged(sink)) is Outcome.COMMITTED
-        with sink.server.connected() as connection:
-            assert connection.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone() == (True,)
-        (violation,) = place.sink(options={**trusted, "sslrootcert": str(other[0])}).check(plan(SCHEMA))
-        assert violation.code == "TG-SINK-UNUSABLE"
-        assert "certificate verify failed" in violation.found
-    finally:
-        server.remove()
-        for file, _ in (ours, other):
-            shutil.rmtree(file.parent)
-
-
-def certificate(name: str) -> tuple[Path, Path]:
-    """A certificate that signs itself, for 127.0.0.1, and its key, which the server's user alone may read."""
-    folder = Path(tempfile.mkdtemp(prefix=f"tidegate-{name}-"))  # its parents let the server's user in
-    files = folder / "server.crt", folder / "server.key"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*command, *names, "-out", str(files[0]), "-keyout", str(files[1])], check=True, capture_output=True)
-    files[1].chmod(0o600)
-    give_away((folder, *files), user_of_servers())
-    return files

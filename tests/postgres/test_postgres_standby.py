@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,7 @@ def test_a_standby_that_lacks_epochs_is_refused_and_has_each_row_once_after_goin
         assert "TG-SINK-BEHIND" in told
         assert "expected: epoch 3" in told
         assert "found:    epoch 1" in told
+        assert missing_rows(told) == [1, 3], "each epoch has read one file"
         checkpoint = tmp_path / "checkpoints" / "copy" / "checkpoints" / "2"
         assert f"go back to retained checkpoint 2: tidegate run -s {checkpoint} --rewind APP" in told.replace("\n", "")
         assert run(tmp_path, standby, protocol, str(checkpoint))[0] == 0
@@ -72,6 +74,15 @@ def run(folder: Path, server: PostgresServer, protocol: str, *back_to: str) -> t
     with Driver(PROGRAM, "postgres", str(folder), conninfo, "public", protocol, *back_to, log=log) as driver:
         code = driver.wait()
     return code, log.read_text(errors="replace")
+
+
+def missing_rows(told: str) -> list[int]:
+    """The positions of the source between which the missing rows are."""
+    found = re.search(
+        r"behind source positions \['(.*?)'\], up to source positions \['(.*?)'\]", " ".join(told.split())
+    )
+    assert found is not None, told
+    return [json.loads(each)["logOffset"] for each in found.groups()]
 
 
 def put(folder: Path, *files: int) -> None:

@@ -213,7 +213,10 @@ def test_a_start_warns_of_nothing_where_each_write_is_synced(place: Place, caplo
         pytest.param({}, "authenticated", id="none"),
         pytest.param({"password": PASSWORD, "host": "no.such.host.invalid"}, "no.such.host.invalid", id="host"),
         pytest.param(
-            {"password": PASSWORD, "ssl": True, "socket_connect_timeout": 1}, "", id="TLS", marks=pytest.mark.more
+            {"password": PASSWORD, "ssl": True, "socket_timeout": 1},
+            "timeout",
+            id="TLS",
+            marks=pytest.mark.more,
         ),
     ],
 )

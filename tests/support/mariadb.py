@@ -186,6 +186,7 @@ class MariaDBServer:
                     str(self._programs / "usr" / "sbin" / self.program),
                     *("--no-defaults", f"--basedir={self._programs / 'usr'}", f"--datadir={self._data}"),
                     *(f"--lc-messages-dir={self._programs / 'usr' / 'share' / 'mysql'}", f"--tmpdir={self._folder}"),
+                    f"--plugin-dir={self._programs / 'usr' / 'lib' / 'mysql' / 'plugin'}",
                     *arguments,
                 ],
                 cwd=self._folder,

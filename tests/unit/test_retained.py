@@ -29,8 +29,8 @@ def checkpoints(tmp_path: Path, retained: int) -> RetainedCheckpoints:
     return RetainedCheckpoints(Folder.of(tmp_path), "job", "0f1e2d3c", queries, retained)
 
 
-def finish(ledger: LocalStorage, epoch: int) -> None:
-    decided = Decided(epoch=epoch, run=4, prepared_digest="7f" * 32, offsets=b"offsets", commits=b"commits")
+def finish(ledger: LocalStorage, epoch: int, offsets: bytes = b"offsets") -> None:
+    decided = Decided(epoch=epoch, run=4, prepared_digest="7f" * 32, offsets=offsets, commits=b"commits")
     ledger.put_if_absent(entry(DECIDED, epoch), encode(decided))
     reached = FinishedThrough(epoch=epoch, sinks={"out": SinkProgress(epoch=epoch, digest="5d" * 32)})
     ledger.replace(FINISHED_THROUGH, encode(reached))
@@ -155,11 +155,40 @@ def test_a_sink_that_lacks_epochs_is_told_with_the_newest_checkpoint_that_it_sti
         kept.note("query")
     kept.write()
     generation, number = has
-    found = {"query": "query", "sink": "out", "generation": generation, "epoch": number}
-    error = TidegateError(Code.SINK_BEHIND, expected="epoch 5", found="less", where="here", details=found)
+    error = behind(generation, number)
     next_step = with_way_back(error, Folder.of(tmp_path)).next_step
     assert next_step.startswith(told.format(folder=Folder.of(tmp_path)))
     assert next_step.endswith(error.next_step)
+
+
+@pytest.mark.parametrize(
+    ("has", "told"),
+    [
+        ((1, 3), "behind source positions ['3'], up to source positions ['5']"),
+        ((1, 2), "behind source positions of epoch 2, which no record has any more, up to source positions ['5']"),
+        ((0, 9), "behind source positions of epoch 9, which no record has any more, up to source positions ['5']"),
+        ((0, -1), "from the start, up to source positions ['5']"),
+    ],
+    ids=["an epoch of a checkpoint", "one that is cleaned up", "of a generation that is gone", "nothing"],
+)
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_a_sink_that_lacks_epochs_is_told_with_the_source_positions_of_the_missing_rows(
+    tmp_path: Path, ledger: LocalStorage, has: tuple[int, int], told: str, *, is_cleaned: bool
+) -> None:
+    """From the decisions, and from the retained checkpoints, which may outlive them."""
+    kept = checkpoints(tmp_path, retained=3)
+    for epoch in range(6):
+        finish(ledger, epoch, offsets=b"v1\n{}\n%d" % epoch)
+        kept.note("query")
+    kept.write()
+    ledger.delete_all([entry(DECIDED, epoch) for epoch in range(6 if is_cleaned else 3)])
+    assert with_way_back(behind(*has), Folder.of(tmp_path)).where == f"here; the missing rows: {told}"
+
+
+def behind(generation: int, epoch: int) -> TidegateError:
+    has = {"generation": generation, "epoch": epoch}
+    found = {"query": "query", "sink": "out", **has, "lacks_generation": 1, "lacks_epoch": 5}
+    return TidegateError(Code.SINK_BEHIND, expected="epoch 5", found="less", where="here", details=found)
 
 
 def test_another_error_is_told_as_it_is(tmp_path: Path) -> None:

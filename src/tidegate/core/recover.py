@@ -316,10 +316,10 @@ def judge_position(
     if position is None:
         if mine is None or sink in query.expiring:
             return None
-        return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), "nothing", at=(0, -1))
+        return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), "nothing", (0, -1, *_written_at(query, mine)))
     if position.job_id != query.job_id:
         mine_is, its_is = f"job id {query.job_id}", f"job id {position.job_id}"
-        return _sink_error(query, sink, Code.SINK_OF_ANOTHER_JOB, mine_is, its_is, position.job_id)
+        return _sink_error(query, sink, Code.SINK_OF_ANOTHER_JOB, mine_is, its_is, other=position.job_id)
     at = (position.generation, position.epoch)
     if at > (query.generation, newest):
         return _sink_error(
@@ -334,7 +334,7 @@ def judge_position(
     if mine is not None and at < _written_at(query, mine):
         older = mine.generation != 0 or position.generation != query.generation
         found = f"epoch {position.epoch}" + (f" of generation {position.generation}" if older else "")
-        return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), found, at=at)
+        return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), found, (*at, *_written_at(query, mine)))
     if mine is not None and at == _written_at(query, mine) and position.digest != mine.digest:
         return _sink_error(query, sink, Code.SECOND_TIMELINE, f"digest {mine.digest}", f"digest {position.digest}")
     return None
@@ -381,15 +381,18 @@ _FORGET = {
 """The next step for a user who has removed checkpoints by hand."""
 
 
+_GAP = ("generation", "epoch", "lacks_generation", "lacks_epoch")
+"""What a sink that is behind has, and what it lacks up to: details of its error."""
+
+
 def _sink_error(
-    query: Query, sink: str, code: Code, expected: str, found: str, other: str = "", at: tuple[int, int] | None = None
+    query: Query, sink: str, code: Code, expected: str, found: str, gap: tuple[int, ...] = (), *, other: str = ""
 ) -> TidegateError:
-    where = {"query": query.uid, "sink": sink}
     return TidegateError(
         code,
         expected=expected,
         found=found,
         where=f"{query}, evidence in sink {sink}",
         next_step=_CHOICES + _FORGET.get(code, "").format(job=query.job, other=other),
-        details=where if at is None else {**where, "generation": at[0], "epoch": at[1]},
+        details={"query": query.uid, "sink": sink, **dict(zip(_GAP, gap, strict=False))},
     )

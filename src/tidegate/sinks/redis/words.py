@@ -29,6 +29,8 @@ _RIGHTS = (
 _BY_TEXT = {
     "The user executing the script": _RIGHTS,
     "ACL failure in script": _RIGHTS,  # the same, in Valkey's words
+    "max number of clients reached": "raise maxclients on the server, or let epochs have fewer tasks: each needs a"
+    " connection; then start again: nothing is lost",
     "Cluster mode is not enabled": "leave buckets= out: this server is no cluster; then start again",
 }
 """Errors without a class or a code of their own."""
@@ -41,6 +43,11 @@ _REMEDIES: tuple[tuple[type[Exception], str], ...] = (
         "raise maxmemory, or remove keys; then start again: nothing of the epoch is lost",
     ),
     (exceptions.ReadOnlyError, "give the primary as host: this server is a replica; then start again"),
+    (
+        exceptions.TimeoutError,
+        "look whether the server runs, and whether it expects TLS at this port (TLS options: rediss://, ssl); or raise"
+        " socket_timeout and socket_connect_timeout; then start again: nothing is lost",
+    ),
     (
         exceptions.ConnectionError,
         "correct what the message names: the server is down (start it), or host, port or TLS options of the sink are"

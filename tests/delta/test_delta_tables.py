@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import date, datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -18,6 +21,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import Outcome
 from tidegate.operate.sinks import describe, open_sink
+from tidegate.sinks.delta.features import EXPIRES
 from tidegate.sinks.delta.sink import DeltaSink
 from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
@@ -56,7 +60,7 @@ def test_a_missing_table_is_created_as_the_program_says(path: Path) -> None:
     assert found(sink) == []
 
 
-def test_each_type_is_created_and_accepted_again(path: Path) -> None:
+def test_each_type_is_created_accepted_again_and_read_back_also_by_polars(path: Path) -> None:
     inner = pa.struct([pa.field("a", pa.int16(), nullable=False), pa.field("b", pa.list_(pa.string()))])
     schema = pa.schema(
         [
@@ -81,6 +85,28 @@ def test_each_type_is_created_and_accepted_again(path: Path) -> None:
     assert found(sink, schema) == []
     sink.open(plan(schema))
     assert found(sink, schema) == []
+    row: dict[str, Any] = {
+        "i8": -128,
+        "i16": 32_767,
+        "i32": -(2**31),
+        "i64": 2**63 - 1,
+        "f": 0.5,
+        "d": float("inf"),
+        "b": True,
+        "s": "é✓\n\0",
+        "by": b"\xff\0",
+        "day": date(1582, 10, 4),
+        "dec": Decimal("-12345678901234567.891"),
+        "ts": datetime(2026, 3, 29, 1, 59, 59, 999_999, tzinfo=timezone.utc),
+        "ntz": datetime(2026, 3, 29, 1, 59, 59, 999_999),  # noqa: DTZ001
+        "st": {"a": 1, "b": ["x", None]},
+        "m": [("k", {"a": 2, "b": None}), ("l", None)],
+    }
+    rows = [row, dict.fromkeys(schema.names)]
+    assert outcome(sink, staged(sink, rows=pa.RecordBatch.from_pylist(rows, schema=schema))) is Outcome.COMMITTED
+    assert {each["i8"]: each for each in rows_of(path)} == {each["i8"]: each for each in rows}
+    by_polars = {each["i8"]: each for each in pl.read_delta(str(path)).to_dicts()}
+    assert by_polars == {-128: {**row, "m": dict(row["m"])}, None: rows[1]}
 
 
 # --- tables that exist -----------------------------------------------------------------------------------------
@@ -137,7 +163,7 @@ def test_other_partitions_are_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "told"),
     [
-        ({"delta.setTransactionRetentionDuration": "interval 7 days"}, "delta.setTransactionRetentionDuration="),
+        ({EXPIRES: "interval 7 days"}, "delta.setTransactionRetentionDuration="),
         ({"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}, "mode"),
     ],
 )
@@ -148,6 +174,23 @@ def test_a_table_with_a_property_that_the_sink_would_break_is_refused(
     (violation,) = found(DeltaSink("numbers", path))
     assert violation[0] == "TG-SINK-UNUSABLE"
     assert told in violation[1]
+
+
+def test_a_table_is_not_made_with_a_property_by_which_its_evidence_expires(path: Path) -> None:
+    sink = DeltaSink("numbers", path, properties={EXPIRES: "interval 1 day"})
+    assert found(sink) == [("TG-SINK-UNUSABLE", f"{EXPIRES}='interval 1 day'")]
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("key", [(), "id"], ids=["appended", "by key"])
+def test_a_table_whose_evidence_begins_to_expire_meanwhile_holds_the_epoch_up(path: Path, key: str) -> None:
+    sink = DeltaSink("numbers", path, key=key)
+    committed(sink, 0)
+    waiting = staged(sink, 1)
+    opened(path).alter.set_table_properties({EXPIRES: "interval 7 days"}, raise_if_not_exists=False)
+    (answer,) = sink.commit([waiting])
+    assert (answer.outcome, f"{EXPIRES}='interval 7 days'" in answer.detail) == (Outcome.RETRY, True)
+    assert ids_of(path) == ids_from(0)
 
 
 def test_a_table_with_a_constraint_is_refused(path: Path) -> None:

@@ -53,6 +53,11 @@ def unpacked(wanted: Packages) -> Path:
     return folder
 
 
+def kept(name: str) -> Path:
+    """The folder of the packages with this name; it may be absent, and nothing is downloaded."""
+    return _CACHE / name
+
+
 def environment_of(folder: Path) -> dict[str, str]:
     """What a program of the folder needs to find its libraries."""
     libraries = sorted({str(path.parent) for path in folder.glob("usr/lib/**/*.so*")})

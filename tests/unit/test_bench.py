@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from bench import __main__ as bench
-from bench import report
+from bench import machine, report
 from bench.figures import Better, Figure, Machine, Results
 from bench.kafka_epochs import quantile_of_each, visible_figures
 from bench.machine import this_machine
@@ -95,3 +96,17 @@ def test_what_at_least_once_gains_stands_beside_the_seconds_of_exactly_once(
 
 def test_a_percentile_is_taken_of_each_round() -> None:
     assert quantile_of_each([[float(n) for n in range(101)], [1.0] * 10], 50) == [50.0, 1.0]
+
+
+def test_the_versions_of_servers_and_clients_are_kept_where_they_are_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    program = tmp_path / "redis-server"
+    program.write_text('#!/bin/sh\necho "$0 $1: Redis server v=7.0.15 sha=00000000:0"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(machine, "server_programs", lambda: {"Redis": program, "MariaDB": tmp_path / "mariadbd"})
+    monkeypatch.setattr(machine, "_CLIENTS", ("deltalake", "a-client-that-nobody-has"))
+    versions = this_machine(tmp_path).versions
+    assert versions["Redis"] == "7.0.15"
+    assert versions["deltalake"] == version("deltalake")
+    assert {"MariaDB", "a-client-that-nobody-has"} & versions.keys() == set()

@@ -68,6 +68,19 @@ def test_at_least_once_asks_again_for_what_was_not_taken_and_for_nothing_else() 
     assert [type(each) for each in effects] == [CommitStraight, Hesitate, CommitStraight, Tell]
 
 
+def test_at_least_once_counts_the_rows_that_a_sink_without_evidence_takes_after_a_try_without_an_answer() -> None:
+    mine = [committable("a", 0, rows=7), committable("a", 1, rows=5), committable("a", 2, rows=3)]
+    answers = ([COMMITTED, RETRY, RETRY], [COMMITTED, RETRY], [ALREADY])
+    level = query(a=Level.AT_LEAST_ONCE)
+    effects, _ = show(dataclasses.replace(level, repeating=frozenset({"a"})), mine, *answers)
+    assert [each for each in effects if isinstance(each, Tell)] == [
+        Tell(hp.RowsShownAgain(3, "a", 5)),
+        Tell(hp.RowsShown(3, "a", 15)),
+    ]
+    effects, _ = show(level, mine, *answers)
+    assert [each for each in effects if isinstance(each, Tell)] == [Tell(hp.RowsShown(3, "a", 15))]
+
+
 def test_what_an_at_least_once_sink_has_lost_fails_the_epoch() -> None:
     with pytest.raises(TidegateError) as failed:
         show(query(a=Level.AT_LEAST_ONCE), [committable("a", 0)], [LOST])

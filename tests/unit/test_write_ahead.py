@@ -182,6 +182,63 @@ def test_a_driver_that_was_paused_between_its_question_and_its_write_repeats_not
     assert list(target.values()) == [[0, 1000]]
 
 
+class Remote:
+    """A target behind a queue. The first write waits there, and its sender gets no answer."""
+
+    def __init__(self, *, refuses_a_second: bool) -> None:
+        self.writes: list[tuple[str, list[int]]] = []
+        self._refuses = refuses_a_second
+        self._under_way: list[tuple[str, list[int]]] = []
+
+    def send(self, key: str, rows: list[int]) -> None:
+        if not self._under_way:
+            self._under_way.append((key, rows))
+            raise TimeoutError("no answer")
+        self._store(key, rows)
+
+    def has(self, key: str) -> bool:
+        return any(key == stored for stored, _ in self.writes)
+
+    def deliver(self) -> None:
+        """The queue moves on."""
+        for key, rows in self._under_way:
+            self._store(key, rows)
+
+    def _store(self, key: str, rows: list[int]) -> None:
+        if not (self._refuses and self.has(key)):
+            self.writes.append((key, rows))
+
+
+class Sending(WriteAheadSink):
+    def __init__(self, to: Remote) -> None:
+        super().__init__("numbers")
+        self._to = to
+
+    def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
+        self._to.send(epoch.key, [row["id"] for batch in batches for row in batch.to_pylist()])
+
+    def confirmed(self, epoch: DecidedEpoch) -> bool:
+        return self._to.has(epoch.key)
+
+    def evidence(self, committable: Committable) -> Evidence:
+        return Evidence.UNKNOWN
+
+
+@pytest.mark.parametrize(("refuses_a_second", "stored"), [(True, [[0]]), (False, [[0], [0]])])
+def test_a_write_that_arrives_after_the_question_is_stopped_by_a_target_that_takes_a_key_once_and_by_nothing_else(
+    journal: dict[str, pa.RecordBatch], refuses_a_second: bool, stored: list[list[int]]
+) -> None:
+    remote = Remote(refuses_a_second=refuses_a_second)
+    sink = Sending(remote)
+    opened(sink, journal)
+    committable = prepared(sink, journal, 0)
+    assert [answer.outcome for answer in sink.commit([committable])] == [Outcome.RETRY], "no answer"
+    assert [answer.outcome for answer in sink.commit([committable])] == [Outcome.COMMITTED], "it was not there"
+    remote.deliver()
+    assert [rows for _, rows in remote.writes] == stored
+    assert [answer.outcome for answer in sink.commit([committable])] == [Outcome.ALREADY]
+
+
 def test_a_target_that_is_down_is_tried_again(journal: dict[str, pa.RecordBatch]) -> None:
     sink = Kept()
     opened(sink, journal)

@@ -68,8 +68,10 @@ class WriteAheadSink(TwoPhaseSink):
     * `confirmed` looks for the whole epoch: `publish` writes `epoch.key` together with the rows. `evidence` then
       returns UNKNOWN, because one transaction alone cannot be found.
 
-    Both are exact if a driver dies at any moment. A driver that is paused inside of `publish` while its successor
-    writes the epoch is stopped only by the target: it must refuse a second write with the same `epoch.key`.
+    Both are exact if no write is under way any more when the target is asked. A write can arrive later: a request whose
+    sender has died or no longer waits, or one of a driver that was paused inside of `publish` while its successor wrote
+    the epoch. Only the target stops such a write: it must refuse a second one with the same `epoch.key`, or the same
+    digests.
 
     If the target can prove nothing, `evidence` returns ABSENT: an epoch whose publishing was interrupted is published
     again (at-least-once), and each row of it is counted (`RowsShownAgain`). With UNKNOWN instead the job stops, and an

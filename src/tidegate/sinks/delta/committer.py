@@ -28,7 +28,7 @@ from tidegate.disk.side_by_side import side_by_side
 from tidegate.sinks.base import answer_all
 from tidegate.sinks.delta.actions import FileAction, added, values_in
 from tidegate.sinks.delta.declared import DeclaredDeltaSink
-from tidegate.sinks.delta.features import rules_against_replacing, rules_against_rewriting
+from tidegate.sinks.delta.features import expiring, rules_against_replacing, rules_against_rewriting
 from tidegate.sinks.delta.ledger import TableEvidence, TableLedger, encoded
 from tidegate.sinks.delta.log_syncs import sync_log
 from tidegate.sinks.delta.place import NO_HOOKS, TABLE_ERRORS, TablePlace, alone, told
@@ -189,15 +189,14 @@ def _unfit(sink: DeclaredDeltaSink, table: DeltaTable, committable: Committable)
     partitions = table.metadata().partition_columns
     columns = columns_of(table)
     rows = fields_by_name(parsed(committable.handle["columns"], dict[str, Any]))
-    if keyed_of(committable).key:
-        where = str(sink.place.folder)
-        bound = [
-            *rules_against_rewriting(table, where),
-            *rules_against_replacing(table.metadata().configuration, where),
-        ]
-        if bound:
-            return bound[0].found
-    elif (mine := list(values_in(parts_of(committable)[0].folder))) != list(partitions):
+    properties, where = table.metadata().configuration, str(sink.place.folder)
+    is_keyed = bool(keyed_of(committable).key)
+    bound = list(expiring(properties, where))
+    if is_keyed:
+        bound += [*rules_against_rewriting(table, where), *rules_against_replacing(properties, where)]
+    if bound:
+        return bound[0].found
+    if not is_keyed and (mine := list(values_in(parts_of(committable)[0].folder))) != list(partitions):
         return f"the table is partitioned by {list(partitions)}, the rows of the epoch by {mine}"
     if missing := sorted(rows.keys() - columns.keys()):
         return f"the table lacks {missing}"

@@ -66,6 +66,10 @@ class DeltaSink(TwoPhaseSink):
     commit also removes the files with older rows of the same keys, and adds files with their other rows. Until then all
     new files are in the hidden folder `.tidegate` of the table, which belongs to the sink. Other writers may append,
     delete, OPTIMIZE and VACUUM at the same time. Spark is not asked to write: the session needs no package of Delta.
+
+    The staged files are the journal of an epoch (`JournalKeeper.STAGE`). There is no copy of the rows in the ledger,
+    from which a lost file could be written again: each row would be written twice, and what cleans a table up leaves a
+    hidden folder alone. A staged file that is gone is LOST, and stops the job.
     """
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE

@@ -111,8 +111,8 @@ function barrierAt(node, barriers) {
 function box(node, [x, y], wide, barriers) {
   const figures = [
     node.rows_per_second === null ? null : rate(node.rows_per_second),
-    node.epoch >= 0 && node.epoch !== null ? `epoch ${count(node.epoch)}` : null,
     node.lag,
+    node.epoch >= 0 && node.epoch !== null ? `epoch ${count(node.epoch)}` : null,
   ].filter(Boolean).join(" · ");
   const [barrier, more] = barrierAt(node, barriers);
   return s("g", { class: `node ${node.kind}`, transform: `translate(${x} ${y})` },

@@ -47,7 +47,7 @@ def test_savepoints_below_a_relative_folder_are_found_from_every_working_folder(
 @pytest.mark.parametrize(
     ("given", "in_container", "told"),
     [
-        pytest.param("saved", False, "/work/saved", id="relative"),
+        pytest.param("saved", False, "/jobs/saved", id="relative"),
         pytest.param("saved", True, "saved", id="relative, in a container whose folder is removed"),
         pytest.param("/saved", False, "/saved", id="absolute"),
         pytest.param("hdfs://store:8020/saved", False, "hdfs://store:8020/saved", id="a URI"),
@@ -57,7 +57,7 @@ def test_savepoints_below_a_relative_folder_are_found_from_every_working_folder(
 def test_the_driver_reports_the_whole_path_if_others_can_use_it(
     given: str, *, in_container: bool, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("os.getcwd", lambda: "/work")
+    monkeypatch.setattr("os.getcwd", lambda: "/jobs")
     settings = load_settings({"savepoints_dir": given} if given else {})
     assert (savepoints_folder(settings, in_container=in_container) or "") == told
     (row,) = (each for each in shown_settings(settings, in_container=in_container) if each.name == "savepoints.dir")

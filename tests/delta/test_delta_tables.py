@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timezone
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from deltalake import DeltaTable, Field, Schema
 from deltalake.schema import PrimitiveType
 
 from tests.support.delta import ids_of, opened, rows_of
+from tests.support.lake_rows import every_type
 from tests.support.staged import committed, ids_from, outcome, plan, staged
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
@@ -61,52 +60,16 @@ def test_a_missing_table_is_created_as_the_program_says(path: Path) -> None:
 
 
 def test_each_type_is_created_accepted_again_and_read_back_also_by_polars(path: Path) -> None:
-    inner = pa.struct([pa.field("a", pa.int16(), nullable=False), pa.field("b", pa.list_(pa.string()))])
-    schema = pa.schema(
-        [
-            ("i8", pa.int8()),
-            ("i16", pa.int16()),
-            ("i32", pa.int32()),
-            ("i64", pa.int64()),
-            ("f", pa.float32()),
-            ("d", pa.float64()),
-            ("b", pa.bool_()),
-            ("s", pa.string()),
-            ("by", pa.binary()),
-            ("day", pa.date32()),
-            ("dec", pa.decimal128(20, 3)),
-            ("ts", pa.timestamp("us", tz="Europe/Berlin")),
-            ("ntz", pa.timestamp("us")),
-            ("st", inner),
-            ("m", pa.map_(pa.string(), inner)),
-        ]
-    )
+    schema, rows = every_type("ls")
     sink = DeltaSink("numbers", path)
     assert found(sink, schema) == []
     sink.open(plan(schema))
     assert found(sink, schema) == []
-    row: dict[str, Any] = {
-        "i8": -128,
-        "i16": 32_767,
-        "i32": -(2**31),
-        "i64": 2**63 - 1,
-        "f": 0.5,
-        "d": float("inf"),
-        "b": True,
-        "s": "é✓\n\0",
-        "by": b"\xff\0",
-        "day": date(1582, 10, 4),
-        "dec": Decimal("-12345678901234567.891"),
-        "ts": datetime(2026, 3, 29, 1, 59, 59, 999_999, tzinfo=timezone.utc),
-        "ntz": datetime(2026, 3, 29, 1, 59, 59, 999_999),  # noqa: DTZ001
-        "st": {"a": 1, "b": ["x", None]},
-        "m": [("k", {"a": 2, "b": None}), ("l", None)],
-    }
-    rows = [row, dict.fromkeys(schema.names)]
     assert outcome(sink, staged(sink, rows=pa.RecordBatch.from_pylist(rows, schema=schema))) is Outcome.COMMITTED
     assert {each["i8"]: each for each in rows_of(path)} == {each["i8"]: each for each in rows}
     by_polars = {each["i8"]: each for each in pl.read_delta(str(path)).to_dicts()}
-    assert by_polars == {-128: {**row, "m": dict(row["m"])}, None: rows[1]}
+    row, nulls = rows
+    assert by_polars == {-128: {**row, "m": dict(row["m"])}, None: nulls}
 
 
 # --- tables that exist -----------------------------------------------------------------------------------------

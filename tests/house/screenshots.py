@@ -22,12 +22,10 @@ from typing import Any
 
 from tests.house.repository import ROOT
 from tests.support.chromium import browser
-from tests.web.looking import DESK, PHONE, looking
+from tests.web.looking import SCHEMES, SCREENS, looking
 
 PAGES = {"index": "", "tutorial": "tutorial/", "coming-from-flink": "coming-from-flink/", "api": "api/"}
 MORE = {"how-it-works": "how-it-works/", "guarantees": "guarantees/", "page": "reference/page/"}
-SCHEMES = ("light", "dark")
-SCREENS = {"phone": PHONE, "desk": DESK}
 
 
 def main() -> int:

@@ -17,58 +17,11 @@ from pyiceberg.types import (
 )
 
 from tests.support.iceberg import ID, catalog_in, found, ids_of, opened, rows_of, sink_in, table_with
+from tests.support.lake_rows import every_type
 from tests.support.staged import committed, outcome, plan, staged
 from tidegate.core.records import Outcome
 from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract import SCHEMA, attempt_of, rows_from
-
-
-def every_type() -> tuple[pa.Schema, list[dict[str, Any]]]:
-    inner = pa.struct([pa.field("a", pa.int16(), nullable=False), pa.field("b", pa.list_(pa.string()))])
-    schema = pa.schema(
-        [
-            ("i8", pa.int8()),
-            ("i16", pa.int16()),
-            ("i32", pa.int32()),
-            ("i64", pa.int64()),
-            ("f", pa.float32()),
-            ("d", pa.float64()),
-            ("b", pa.bool_()),
-            ("s", pa.string()),
-            ("by", pa.binary()),
-            ("day", pa.date32()),
-            ("dec", pa.decimal128(20, 3)),
-            ("short", pa.decimal128(9, 2)),
-            ("middle", pa.decimal128(18, 6)),
-            ("ts", pa.timestamp("us", tz="Europe/Berlin")),
-            ("ntz", pa.timestamp("us")),
-            ("st", inner),
-            ("m", pa.map_(pa.string(), inner)),
-            ("ls", pa.list_(pa.timestamp("us"))),
-        ]
-    )
-    moment = datetime(2026, 3, 29, 1, 59, 59, 999_999)  # noqa: DTZ001
-    row: dict[str, Any] = {
-        "i8": -128,
-        "i16": 32_767,
-        "i32": -(2**31),
-        "i64": 2**63 - 1,
-        "f": 0.5,
-        "d": float("inf"),
-        "b": True,
-        "s": "é✓\n\0",
-        "by": b"\xff\0",
-        "day": date(1582, 10, 4),
-        "dec": Decimal("-12345678901234567.891"),
-        "short": Decimal("-1234567.89"),
-        "middle": Decimal("123456789012.345678"),
-        "ts": moment.replace(tzinfo=timezone.utc),
-        "ntz": moment,
-        "st": {"a": 1, "b": ["x", None]},
-        "m": [("k", {"a": 2, "b": None}), ("l", None)],
-        "ls": [moment, None],
-    }
-    return schema, [row, dict.fromkeys(schema.names)]
 
 
 def test_each_type_is_created_accepted_again_and_read_back(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.integration.place import Place, wait_until_finished
 from tests.web.by_hand import page
 from tidegate import FileSink, operate
 from tidegate.settings.found import load_settings
-from tidegate.spark.pulse import savepoints_folder, shown_settings
+from tidegate.spark.reported_settings import savepoints_folder, shown_settings
 
 
 def test_savepoints_below_a_relative_folder_are_found_from_every_working_folder(

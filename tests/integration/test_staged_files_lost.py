@@ -1,4 +1,4 @@
-"""A staged file of a lake table that another tool has removed: the job stops, and goes on from its last checkpoint."""
+"""A staged file of a lake table that another tool has removed: the job stops, and a restore continues it."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ import pytest
 from tests.mysql.test_mysql_faults import staged
 from tests.mysql.test_mysql_tables import Place
 from tests.support.certificates import certificates
+from tests.support.database_faults import no_connection_loses_and_repeats_no_row
 from tests.support.mariadb import PASSWORD, USER, MariaDBServer, started
 from tests.support.staged import outcome, plan
 from tests.support.today import turn
-from tidegate.core.errors import TidegateError
 from tidegate.core.records import Outcome
 from tidegate.sinks.mysql.server import run
-from tidegate.testing.contract import SCHEMA, attempt_of, rows_from
+from tidegate.testing.contract import SCHEMA
 
 
 @pytest.fixture
@@ -37,20 +37,15 @@ def test_connections_that_the_server_does_not_have_are_told(place: Place) -> Non
 
 
 def test_a_task_and_a_commit_without_a_connection_lose_no_row_and_repeat_none(place: Place) -> None:
-    """The task fails, so that its epoch is computed again. The commit waits."""
     sink = place.sink()
-    waiting = staged(sink)
-    with busy(place.server):
-        with pytest.raises(TidegateError) as raised:
-            sink.begin(attempt_of(epoch=1)).write(rows_from(11, 2))
-        assert (raised.value.code, "max_connections" in raised.value.next_step) == ("TG-SINK-UNUSABLE", True)
-        (answer,) = sink.commit([waiting])
-        assert (answer.outcome, "Too many connections" in answer.detail) == (Outcome.RETRY, True)
-    assert place.rows("SELECT COUNT(*) FROM t") == [(0,)]
-    assert outcome(sink, waiting) is Outcome.COMMITTED
-    assert outcome(sink, staged(sink, epoch=1)) is Outcome.COMMITTED
-    assert outcome(sink, waiting) is Outcome.ALREADY
-    assert place.rows("SELECT COUNT(*), COUNT(DISTINCT id) FROM t") == [(4, 4)]
+
+    def counted() -> tuple[int, int]:
+        [found] = place.rows("SELECT COUNT(*), COUNT(DISTINCT id) FROM t")
+        return found
+
+    no_connection_loses_and_repeats_no_row(
+        sink, lambda epoch: staged(sink, epoch=epoch), busy(place.server), "Too many connections", counted
+    )
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import pytest
 
 from tests.mysql.test_mysql_tables import Place
 from tests.mysql.test_mysql_xa_faults import XaPlace, task_of
+from tests.support.database_faults import a_column_that_is_dropped_before_a_task_fails_its_epoch
 from tests.support.mariadb import MariaDBServer, quoted
 from tests.support.staged import outcome, plan
 from tests.support.today import turn
@@ -103,19 +104,14 @@ def refused_as_a_cluster(place: Place, setting: str) -> None:
 
 def test_a_column_that_is_dropped_before_a_task_fails_its_epoch(place: XaPlace) -> None:
     sink = place.opened()
-    place.make("ALTER TABLE t DROP COLUMN word")
-    with pytest.raises(TidegateError, match=r"column.*word") as raised:
-        task_of(sink)  # of an epoch that has begun before
-    assert (raised.value.code, "ALTER TABLE" in raised.value.next_step) == ("TG-SINK-UNUSABLE", True)
-    sink.in_epoch(0)
-    with pytest.raises(TidegateError, match="a table without 'word'") as raised:
-        task_of(sink)
-    assert raised.value.code == "TG-SCHEMA-MISMATCH"
-    assert place.server.branches() == []
-    place.make("ALTER TABLE t ADD COLUMN word TEXT")
-    sink.in_epoch(0)
-    assert outcome(sink, task_of(sink)) is Outcome.COMMITTED
-    assert place.count() == 2
+    a_column_that_is_dropped_before_a_task_fails_its_epoch(
+        sink,
+        lambda: task_of(sink),
+        lambda: place.make("ALTER TABLE t DROP COLUMN word"),
+        lambda: place.make("ALTER TABLE t ADD COLUMN word TEXT"),
+        place.server.branches,
+        place.count,
+    )
 
 
 def test_an_alter_table_beside_a_prepared_branch_waits_and_takes_nothing_of_it(place: XaPlace) -> None:

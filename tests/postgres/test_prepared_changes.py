@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.postgres.prepared_place import PreparedPlace, task_of
+from tests.support.database_faults import a_column_that_is_dropped_before_a_task_fails_its_epoch
 from tests.support.postgres import PostgresServer, end_prepared
 from tests.support.staged import outcome
 from tidegate.core.errors import TidegateError
@@ -23,19 +24,14 @@ def place(preparing: PostgresServer) -> Iterator[PreparedPlace]:
 
 def test_a_column_that_is_dropped_before_a_task_fails_its_epoch(place: PreparedPlace) -> None:
     sink = place.opened()
-    place.make("ALTER TABLE @.t DROP COLUMN word")
-    with pytest.raises(TidegateError, match=r"column.*word") as raised:
-        task_of(sink)  # of an epoch that has begun before
-    assert (raised.value.code, "ALTER TABLE" in raised.value.next_step) == ("TG-SINK-UNUSABLE", True)
-    sink.in_epoch(0)
-    with pytest.raises(TidegateError, match="a table without 'word'") as raised:
-        task_of(sink)
-    assert raised.value.code == "TG-SCHEMA-MISMATCH"
-    assert place.gids() == []
-    place.make("ALTER TABLE @.t ADD COLUMN word text")
-    sink.in_epoch(0)
-    assert outcome(sink, task_of(sink)) is Outcome.COMMITTED
-    assert place.count() == 2
+    a_column_that_is_dropped_before_a_task_fails_its_epoch(
+        sink,
+        lambda: task_of(sink),
+        lambda: place.make("ALTER TABLE @.t DROP COLUMN word"),
+        lambda: place.make("ALTER TABLE @.t ADD COLUMN word text"),
+        place.gids,
+        place.count,
+    )
 
 
 def test_an_alter_table_beside_a_prepared_row_waits_and_takes_nothing_of_it(place: PreparedPlace) -> None:

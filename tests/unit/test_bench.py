@@ -105,8 +105,8 @@ def test_the_versions_of_servers_and_clients_are_kept_where_they_are_installed(
     program.write_text('#!/bin/sh\necho "$0 $1: Redis server v=7.0.15 sha=00000000:0"\n')
     program.chmod(0o755)
     monkeypatch.setattr(machine, "server_programs", lambda: {"Redis": program, "MariaDB": tmp_path / "mariadbd"})
-    monkeypatch.setattr(machine, "_CLIENTS", ("deltalake", "a-client-that-nobody-has"))
+    monkeypatch.setattr(machine, "_CLIENTS", ("deltalake", "a-client-that-is-absent"))
     versions = this_machine(tmp_path).versions
     assert versions["Redis"] == "7.0.15"
     assert versions["deltalake"] == version("deltalake")
-    assert {"MariaDB", "a-client-that-nobody-has"} & versions.keys() == set()
+    assert {"MariaDB", "a-client-that-is-absent"} & versions.keys() == set()

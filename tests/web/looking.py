@@ -13,6 +13,8 @@ from tests.web.page_server import TOKEN
 
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 900}
+SCREENS = {"desk": DESK, "phone": PHONE}
+SCHEMES = ("light", "dark")
 VIEWS = {
     "jobs": "#/",
     "overview": "#/jobs/wordcount",

@@ -17,12 +17,10 @@ from playwright.sync_api import Page, expect
 from tests.house.repository import ROOT
 from tests.support.chromium import browser
 from tests.web import canned
-from tests.web.looking import DESK, PHONE, VIEWS, Looked, give_token, looking
+from tests.web.looking import SCHEMES, SCREENS, VIEWS, Looked, give_token, looking
 from tests.web.page_server import Canned, full, served
 
 FOLDER = ROOT / "docs" / "images" / "page"
-SCREENS = {"desk": DESK, "phone": PHONE}
-SCHEMES = ("light", "dark")
 _QUALITY = 70
 _LONGEST_PX = {"desk": 1500, "phone": 1700}
 """A longer view is cut off there."""

@@ -1,4 +1,4 @@
-"""The line of the log of an action says what was done: to which savepoint, with which program, and what came of it."""
+"""The log has a line for each action. It names the savepoint, the program and the job that was started."""
 
 from __future__ import annotations
 

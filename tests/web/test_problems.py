@@ -1,4 +1,4 @@
-"""Problem details show no secret, whoever has written their text."""
+"""Problem details show no secret, in none of their fields."""
 
 from __future__ import annotations
 

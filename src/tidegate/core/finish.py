@@ -276,7 +276,7 @@ def _commit(query: Query, run: Run, decided: Decided, committables: tuple[Commit
             states.append((yield from _settle(query, run, committable, answer)))
         if set(states) == {TransactionState.COMMITTED}:
             if tries > 0 or decided.run != run.run:
-                yield from _tell_shown_again(query, committables, answers)
+                yield from tell_shown_again(query, committables, answers)
             return
         yield Hesitate(sink, epoch, tries, "; ".join(answer.detail for answer in answers if answer.detail))
         tries += 1
@@ -324,7 +324,7 @@ def _tell_redone(committable: Committable, state: TransactionState) -> Steps[Non
         yield Tell(TransactionRedone(epoch=attempt.epoch, sink=attempt.sink.sink, task=attempt.task))
 
 
-def _tell_shown_again(query: Query, committables: Sequence[Committable], answers: Sequence[Answer]) -> Steps[None]:
+def tell_shown_again(query: Query, committables: Sequence[Committable], answers: Sequence[Answer]) -> Steps[None]:
     """Count what this try has shown, if an earlier one, of this run or an older one, may have shown it as well."""
     shown = [each for each, answer in zip(committables, answers, strict=True) if answer.outcome is Outcome.COMMITTED]
     if shown and shown[0].attempt.sink.sink in query.repeating:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from tidegate.core.effects import CommitStraight, Hesitate, Steps, Tell, commit_sink, look_for_evidence
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.happenings import RowsGivenUp, RowsShown, RowsShownAgain
+from tidegate.core.finish import tell_shown_again
+from tidegate.core.happenings import RowsGivenUp, RowsShown
 from tidegate.core.ledger import Query, of_sink
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Committable, Evidence, Outcome
@@ -55,10 +56,8 @@ def _until_taken(query: Query, epoch: int, committables: tuple[Committable, ...]
                 where=f"{query}, epoch {epoch}",
                 next_step="start again: the epoch's input comes again, and with it rows that were already shown",
             )
-        if tries and sink in query.repeating:
-            again = [each for each, answer in zip(left, answers, strict=True) if answer.outcome is Outcome.COMMITTED]
-            if again:
-                yield Tell(RowsShownAgain(epoch, sink, sum(each.rows for each in again)))
+        if tries:
+            yield from tell_shown_again(query, left, answers)
         left = tuple(each for each, answer in zip(left, answers, strict=True) if answer.outcome not in _TAKEN)
         if left:
             yield Hesitate(sink, epoch, tries, _details(answers))

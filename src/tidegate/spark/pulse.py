@@ -19,8 +19,6 @@ from tidegate.core.records import Prepared, decode
 from tidegate.core.redaction import SECRETS
 from tidegate.operate.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, Wrong, write_beat
 from tidegate.operate.rhythm import rhythm_of
-from tidegate.settings.config import Settings
-from tidegate.settings.given import shown
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.ticking import Ticking
 from tidegate.storages.opening import open_storage
@@ -149,30 +147,6 @@ class Pulse(Ticking):
             samples.popleft()
         (since, rows), seconds = samples[0], now - samples[0][0]
         return round((query.rows - rows) / seconds, 1) if seconds > 0 and since < now else 0.0
-
-
-def shown_settings(settings: Settings, *, in_container: bool = False) -> tuple[ShownSetting, ...]:
-    """Every setting in displayable form, with its origin. The folder of savepoints has its whole path: readers of the
-    report have other working folders.
-    """
-    folder = {"savepoints.dir": savepoints_folder(settings, in_container=in_container)}
-    return tuple(
-        ShownSetting(name=row.name, value=shown(folder.get(row.name) or row.value), origin=row.origin)
-        for row in settings.describe()
-    )
-
-
-def savepoints_folder(settings: Settings, *, in_container: bool) -> str | None:
-    """`savepoints.dir`, with the whole path if it is relative.
-
-    `in_container`: a cluster removes the working folder of this process, so a relative path has no whole one that
-    lasts. It stays as it is, and the requests for savepoints are refused.
-    """
-    named = settings.savepoints_dir
-    if named is None or in_container:
-        return named
-    folder = Folder.of(named)
-    return str(folder) if folder.is_local else named
 
 
 def _rounded(seconds: float | None) -> float | None:

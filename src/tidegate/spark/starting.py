@@ -69,8 +69,9 @@ from tidegate.spark.noted_on_yarn import NotedOnYarn
 from tidegate.spark.opens import Opens
 from tidegate.spark.operator_checks import check_operators
 from tidegate.spark.planning import plan_job
-from tidegate.spark.pulse import Pulse, savepoints_folder, shown_settings
+from tidegate.spark.pulse import Pulse
 from tidegate.spark.query_conf import epochs_kept
+from tidegate.spark.reported_settings import savepoints_folder, shown_settings
 from tidegate.spark.restore_carried_out import carry_out
 from tidegate.spark.restoring import JobRestore, open_restore
 from tidegate.spark.retaining import Retaining

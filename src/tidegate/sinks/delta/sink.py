@@ -67,9 +67,9 @@ class DeltaSink(TwoPhaseSink):
     new files are in the hidden folder `.tidegate` of the table, which belongs to the sink. Other writers may append,
     delete, OPTIMIZE and VACUUM at the same time. Spark is not asked to write: the session needs no package of Delta.
 
-    The staged files are the journal of an epoch (`JournalKeeper.STAGE`). There is no copy of the rows in the ledger,
-    from which a lost file could be written again: each row would be written twice, and what cleans a table up leaves a
-    hidden folder alone. A staged file that is gone is LOST, and stops the job.
+    The staged files are the journal of an epoch (`JournalKeeper.STAGE`). The ledger has no copy of the rows: each
+    row would be written twice, and tools that clean tables up leave hidden folders alone. So a lost staged file cannot
+    be written again: the answer is LOST, and the job stops.
     """
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from tidegate.disk.durable import Trust, ensure_folder, outlasting_removals, remove_folder, sync_folder, write_synced
 from tidegate.storages.storage import Names, RecordStat, demand_below
 
 FileVersion: TypeAlias = tuple[int, int, int, int]
 """The identity of a file under a name: inode, size, times of its content and of its last rename or link."""
+
+
+_Given = TypeVar("_Given")
 
 
 class LocalStorage:
@@ -38,14 +41,14 @@ class LocalStorage:
     def put_if_absent(self, name: str, data: bytes) -> bool:
         target = self.path(name)
         with self._trust.over(target, "create a file"):
-            created = outlasting_removals(lambda: _put(target, data))
+            created = outlasting_removals(lambda: _written(target, data, _link))
             self._settle(target)  # also on False: the other process may have been killed before its sync
         return created
 
     def replace(self, name: str, data: bytes) -> None:
         target = self.path(name)
         with self._trust.over(target, "replace a file"):
-            outlasting_removals(lambda: _replace(target, data))
+            outlasting_removals(lambda: _written(target, data, os.replace))
             self._settle(target)
 
     def note(self, name: str, data: bytes) -> None:
@@ -194,16 +197,11 @@ def _temporary_file(target: Path, data: bytes) -> Generator[Path, None, None]:
             temporary.unlink(missing_ok=True)
 
 
-def _put(target: Path, data: bytes) -> bool:
+def _written(target: Path, data: bytes, give_name: Callable[[Path, Path], _Given]) -> _Given:
+    """Write `data` into the folder of `target`, and give the finished file that name."""
     ensure_folder(target.parent)
     with _temporary_file(target, data) as temporary:
-        return _link(temporary, target)
-
-
-def _replace(target: Path, data: bytes) -> None:
-    ensure_folder(target.parent)
-    with _temporary_file(target, data) as temporary:
-        os.replace(temporary, target)
+        return give_name(temporary, target)
 
 
 def _link(temporary: Path, target: Path) -> bool:

@@ -3,6 +3,7 @@
 from hypothesis import settings
 
 from tests.support.chromium import chromium
+from tests.support.galera import galera
 from tests.support.hdfs import hdfs, hdfs_for_machines
 from tests.support.hdfs_pair import hdfs_pair, hdfs_pair_server
 from tests.support.jvm import quick_jvms
@@ -20,6 +21,7 @@ from tests.support.yarn import yarn
 __all__ = [
     "broker",
     "chromium",
+    "galera",
     "hdfs",
     "hdfs_for_machines",
     "hdfs_pair",

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, TypeVar
 
 import pytest
 
@@ -193,10 +193,13 @@ class MariaDBServer:
                 stdin=given or subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**environment_of(self._programs), "TZ": "America/Los_Angeles"},
+                env=self._environment(),
                 start_new_session=True,  # Ctrl-C of pytest must not stop it before the tests have ended
                 user=self._user,
             )
+
+    def _environment(self) -> dict[str, str]:
+        return {**environment_of(self._programs), "TZ": "America/Los_Angeles"}
 
     def _await_answer(self, process: subprocess.Popen[bytes]) -> None:
         import pymysql
@@ -216,6 +219,9 @@ class MariaDBServer:
         return "\n".join([what, *self.log.read_text("utf-8", "replace").splitlines()[-_SHOWN_LINES:]])
 
 
+ServerT = TypeVar("ServerT", bound=MariaDBServer)
+
+
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
@@ -230,8 +236,8 @@ def started(*, on_disk: bool = False, **settings: str) -> MariaDBServer:
 
 
 def started_of(
-    kind: type[MariaDBServer], packages: Packages, settings: Mapping[str, str], *, on_disk: bool = False
-) -> MariaDBServer:
+    kind: type[ServerT], packages: Packages, settings: Mapping[str, str], *, on_disk: bool = False
+) -> ServerT:
     if Extra.MYSQL.missing:
         skip_or_fail("no client for MariaDB: pymysql is not installed")
     try:

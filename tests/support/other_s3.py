@@ -26,6 +26,8 @@ _VERSION = "1.8.0"
 _MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{_VERSION}"
 _BUILD_SECONDS = 3000.0
 _STOP_SECONDS = 10.0
+_FIRST_ANSWER_SECONDS = 60.0
+"""The first request makes moto import what it serves."""
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +39,8 @@ def moto_server() -> Iterator[S3Endpoint]:
     server.start()
     try:
         found = S3Endpoint("http://{}:{}".format(*server.get_host_and_port()), bucket="moto-tests")
-        plain_client(found.endpoint, found.key, found.secret).create_bucket(Bucket=found.bucket)
+        client = plain_client(found.endpoint, found.key, found.secret, read_seconds=_FIRST_ANSWER_SECONDS)
+        client.create_bucket(Bucket=found.bucket)
         yield found
     finally:
         server.stop()

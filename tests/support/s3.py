@@ -169,7 +169,7 @@ def environment(endpoint: str, key: str, secret: str) -> dict[str, str]:
     }
 
 
-def plain_client(endpoint: str, key: str, secret: str) -> S3Client:
+def plain_client(endpoint: str, key: str, secret: str, *, read_seconds: float = 5.0) -> S3Client:
     """A client without retries."""
     import boto3
     from botocore.config import Config
@@ -180,7 +180,7 @@ def plain_client(endpoint: str, key: str, secret: str) -> S3Client:
         aws_access_key_id=key,
         aws_secret_access_key=secret,
         region_name="us-east-1",
-        config=Config(retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=5),
+        config=Config(retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=read_seconds),
     )
 
 

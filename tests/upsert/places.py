@@ -80,13 +80,17 @@ class OnSQLite(Place):
 
 @dataclass(frozen=True)
 class OnPostgres(Place):
+    """`port`: where the sink connects, if not to the server itself."""
+
     server: PostgresServer
     schema: str
+    port: int | None = None
     word: ClassVar[str] = "postgres"
 
     def sink(self, **options: Any) -> UpsertSink:
+        settings = {"port": self.port or self.server.port, **options.pop("options", {})}
         given: dict[str, Any] = {"table": TABLE, "key": "k", "deleted": "gone", "schema": self.schema, **options}
-        return UpsertSink("out", self.server.url, **given)
+        return UpsertSink("out", self.server.url, options=settings, **given)
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         parts = statement.split("@")
@@ -128,9 +132,10 @@ def place_on(word: str, request: pytest.FixtureRequest, folder: Path) -> Place:
     """A new place in the database that `word` names. Starts its server if no test has needed it yet."""
     if word == "sqlite":
         return OnSQLite(folder / "totals.db")
-    if word == "postgres":
+    if word in ("postgres", "pgbouncer"):
         server: PostgresServer = request.getfixturevalue("postgres")
-        return OnPostgres(server, server.schema())
+        port: int | None = request.getfixturevalue("pooled") if word == "pgbouncer" else None
+        return OnPostgres(server, server.schema(), port)
     other: MariaDBServer = request.getfixturevalue("mariadb")
     return OnMySQL(other, other.database())
 

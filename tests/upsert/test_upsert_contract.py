@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.support import mariadb as maria
 from tests.support import postgres as pg
 from tests.support.mariadb import MariaDBServer
+from tests.support.pgbouncer import pooler
 from tests.support.postgres import PostgresServer
 from tests.support.today import turn
 from tidegate.sinks.upsert.sink import UpsertSink
@@ -56,6 +58,20 @@ class TestPostgresUpserts(IdempotentContract):
     def read_target(self) -> list[Row]:
         rows = self.server.execute(f"SELECT id, word FROM {pg.quoted(self.schema)}.{pg.quoted(TABLE)}")
         return [{"id": number, "word": word} for number, word in rows]
+
+
+@pytest.mark.more
+class TestPostgresUpsertsThroughPgbouncer(TestPostgresUpserts):
+    """In transaction mode: nothing may depend on the connection."""
+
+    @pytest.fixture(autouse=True)
+    def through(self, postgres: PostgresServer) -> Iterator[None]:
+        with pooler(postgres) as self.port:
+            yield
+
+    def make_sink(self) -> UpsertSink:
+        options = {"port": self.port}
+        return UpsertSink("numbers", self.server.url, table=TABLE, schema=self.schema, key="id", options=options)
 
 
 @turn(4, of=6)

@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.pgbouncer import pooler
+from tests.support.postgres import PostgresServer
 from tests.support.today import turn
 from tests.upsert.places import ALL, SERVERS, Place, batch_of, begun, opened, place_on, prepared, row
 from tidegate.core.errors import TidegateError
@@ -25,6 +27,15 @@ from tidegate.sinks.upsert.sink import UpsertSink
 from tidegate.sinks.upsert.stamps_table import StampsTable
 from tidegate.testing.contract import IDENTITY, attempt_of
 from tidegate.testing.contract_parts import processes
+
+BEHIND_A_POOLER = [*SERVERS, pytest.param("pgbouncer", marks=pytest.mark.more)]
+"""A run is ended by the process id of its backend: a pooler gives each transaction another one."""
+
+
+@pytest.fixture(scope="module")
+def pooled(postgres: PostgresServer) -> Iterator[int]:
+    with pooler(postgres) as port:
+        yield port
 
 
 @pytest.fixture
@@ -83,7 +94,7 @@ def stalled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("place", SERVERS, indirect=True)
+@pytest.mark.parametrize("place", BEHIND_A_POOLER, indirect=True)
 def test_a_task_that_stands_still_inside_its_transaction_is_ended_by_the_next_run(
     place: Place, stalled: Stalled
 ) -> None:
@@ -99,7 +110,7 @@ def test_a_task_that_stands_still_inside_its_transaction_is_ended_by_the_next_ru
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("place", SERVERS, indirect=True)
+@pytest.mark.parametrize("place", BEHIND_A_POOLER, indirect=True)
 def test_a_driver_of_an_older_generation_is_ended_too(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its run and its epoch are later ones than those of the restored job."""
     stalled = Stalled(monkeypatch, StampsTable, "stranger")
@@ -113,7 +124,7 @@ def test_a_driver_of_an_older_generation_is_ended_too(place: Place, monkeypatch:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("place", SERVERS, indirect=True)
+@pytest.mark.parametrize("place", BEHIND_A_POOLER, indirect=True)
 def test_an_outdated_driver_ends_no_task_of_its_successor(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     stalled = Stalled(monkeypatch, Fences, "hold")
     sink = opened(place)
@@ -190,7 +201,7 @@ def write_for_ever(pipe: Connection, sink: UpsertSink) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("place", SERVERS, indirect=True)
+@pytest.mark.parametrize("place", BEHIND_A_POOLER, indirect=True)
 def test_a_process_that_is_stopped_while_it_writes_overwrites_nothing_of_its_successor(place: Place) -> None:
     """SIGSTOP strikes anywhere: also between a request and its answer."""
     sink = opened(place)

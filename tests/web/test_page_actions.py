@@ -215,6 +215,7 @@ def test_the_token_stays_in_its_tab_and_can_be_forgotten(chromium: Browser, show
         page = looked.at(address, JOB)
         page.get_by_role("button", name="Checkpoint…").click()
         give_token(page)
+        expect(page.get_by_role("dialog", name="Take a checkpoint")).to_be_visible()
         page.keyboard.press("Escape")
         stored = page.evaluate("[JSON.stringify(localStorage), document.cookie, location.href]")
         assert not any(TOKEN in each for each in stored)

@@ -10,7 +10,9 @@ and a collation might take two of them for one. So rows are found by hashes: `ow
 job id, query and sink.
 
 Each commit first locks the row of its owner in `_tidegate_owners`, and only then looks into the ledger. So of two
-drivers that commit at once the second one sees what the first one did.
+drivers that commit at once the second one sees what the first one did. The lock is a write of that row (`turns`): on a
+cluster whose nodes all take writes, a lock holds on one node only, but two writes of one row conflict at their commit
+(galeracluster.com/library/documentation/certification-based-replication.html).
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ _CREATE = (
     " committables LONGTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL,"
     " protocol VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, touched BIGINT NOT NULL DEFAULT 0,"
     " PRIMARY KEY (owner, generation, epoch), KEY (mine, generation, epoch)) ENGINE=InnoDB",
-    f"CREATE TABLE IF NOT EXISTS {OWNERS} (owner {_HASH} PRIMARY KEY, told {_NAME}) ENGINE=InnoDB",
+    f"CREATE TABLE IF NOT EXISTS {OWNERS} (owner {_HASH} PRIMARY KEY, told {_NAME},"
+    " turns BIGINT NOT NULL DEFAULT 0) ENGINE=InnoDB",
     CREATE_EVIDENCE,
 )
 
@@ -60,14 +63,14 @@ class MySQLLedger:
     def lock(self, identity: SinkIdentity) -> None:
         """Lock the owner until the end of the open transaction.
 
-        Raises OperationalError if another driver holds it for too long. This form takes the exclusive lock at once: a
-        plain INSERT of a row that is there takes a shared one, and two drivers would end in a deadlock
-        (dev.mysql.com/doc/refman/8.4/en/innodb-locks-set.html).
+        Raises OperationalError if another driver holds it for too long, or has it on another node of a cluster. This
+        form takes the exclusive lock at once: a plain INSERT of a row that is there takes a shared one, and two drivers
+        would end in a deadlock (dev.mysql.com/doc/refman/8.4/en/innodb-locks-set.html).
         """
         told = json.dumps([identity.job, identity.query, identity.sink])
         run(
             self._connection,
-            f"INSERT INTO {OWNERS} (owner, told) VALUES (%s, %s) ON DUPLICATE KEY UPDATE told = told",
+            f"INSERT INTO {OWNERS} (owner, told) VALUES (%s, %s) ON DUPLICATE KEY UPDATE turns = turns + 1",
             (owner_of(identity), told),
         )
 

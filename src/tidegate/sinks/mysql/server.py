@@ -31,6 +31,10 @@ _STRICT = "STRICT_ALL_TABLES"
 _SQL_MODE = f"{_STRICT},ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
 """Without strict mode the server truncates values with a mere warning. A zero is no request for AUTO_INCREMENT."""
 _UTC = "+00:00"
+_SEES_OTHER_NODES = 15
+"""On Galera each look waits for what the other nodes have committed before it: reads, updates, inserts and SHOW alike
+(galeracluster.com/library/reference/mysql-wsrep-options.html). A driver looks for rows that tasks wrote on other nodes.
+"""
 
 
 def _flag(text: str) -> bool:
@@ -188,13 +192,15 @@ def _prepare(connection: MySQLSession, idle_seconds: int) -> None:
         " completion_type = 0, max_sort_length = 65536",
     )
     run(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE")
-    found = variables(connection, "sql_mode", "time_zone", "tx_isolation", "transaction_isolation")
+    found = variables(connection, "sql_mode", "time_zone", "tx_isolation", "transaction_isolation", "wsrep_on")
     level = found.get("transaction_isolation") or found.get("tx_isolation")
     if _STRICT not in found["sql_mode"].split(",") or found["time_zone"] != _UTC or level != "READ-COMMITTED":
         raise OperationalError(
             0,
             f"the settings of the session are not kept (a proxy in between?): sql_mode {found['sql_mode']!r}, {level}",
         )
+    if found.get("wsrep_on") == "ON":
+        run(connection, f"SET SESSION wsrep_sync_wait = {_SEES_OTHER_NODES}")
 
 
 def variables(connection: MySQLSession, *names: str) -> dict[str, str]:

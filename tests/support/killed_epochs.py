@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,10 +28,10 @@ KILL_POINTS = [
 """An epoch passes these failpoints, in this order."""
 
 
-def write_numbers(folder: Path) -> None:
+def write_numbers(folder: Path, files: Sequence[int] = range(FILES)) -> None:
     """The input: rising numbers from 0 on, below `folder/in`."""
-    (folder / "in").mkdir()
-    for file in range(FILES):
+    (folder / "in").mkdir(exist_ok=True)
+    for file in files:
         lines = [json.dumps({"number": number}) for number in range(file * EACH, (file + 1) * EACH)]
         (folder / "in" / f"{file}.json").write_text("\n".join(lines) + "\n")
 

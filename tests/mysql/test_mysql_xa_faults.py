@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,7 @@ from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcom
 from tidegate.sinks.mysql import xa_committer
 from tidegate.sinks.mysql.evidence import BranchEvidence
 from tidegate.sinks.mysql.ledger import MySQLLedger
+from tidegate.sinks.mysql.server import LOCK_SECONDS
 from tidegate.sinks.mysql.sink import MySQLSink
 from tidegate.sinks.mysql.xids import Xid
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
@@ -282,6 +284,16 @@ def test_a_writer_that_was_paused_just_before_it_prepares_keeps_the_next_one_wai
 
 
 # --- retries and orphans -------------------------------------------------------------------------------------------
+
+
+def test_a_branch_that_a_dead_attempt_left_prepared_holds_up_no_cleaning(place: XaPlace) -> None:
+    """It locks its evidence. The driver rolls it back at one of the next epochs; the cleaning comes before that."""
+    sink = place.opened()
+    task_of(sink, attempt_of(task=9))
+    assert outcome(sink, task_of(sink)) is Outcome.COMMITTED
+    began = time.monotonic()
+    sink.clean(IDENTITY, 0)
+    assert time.monotonic() - began < LOCK_SECONDS / 2, "an epoch waits for no lock that it does not need"
 
 
 def test_a_retry_does_not_wait_for_its_own_orphan(place: XaPlace) -> None:

@@ -23,6 +23,10 @@ from tidegate.sinks.mysql.words import LOCK_TIMEOUT, code_of
 from tidegate.sinks.stage_names import StageName, chosen_of, comment_of, pattern_of
 
 _LOG = logging.getLogger("tidegate")
+_WAIT_FOR_NO_LOCK = "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1"
+"""Seconds. Cleaning can wait for a later call, an epoch cannot: a branch that a dead attempt left prepared locks its
+evidence.
+"""
 _COMMENT_AT_MOST = 1_000
 """Characters of a comment: the server has room for 2048."""
 
@@ -45,10 +49,10 @@ def present(connection: MySQLSession, stages: Sequence[str]) -> set[str]:
 def drop_stages(connection: MySQLSession, identity: SinkIdentity, chosen: Callable[[StageName], bool]) -> int:
     """Drop the stages of a sink that are `chosen`. Returns their number.
 
-    One that is locked (by a backup) stays: the next call comes to it again.
+    One that is locked (by a backup) stays: the next call comes to it again. From now on the session waits for no lock.
     """
     names = [str(name) for (name,) in run(connection, f"{_TABLES} AND TABLE_NAME LIKE %s", (pattern_of(identity),))]
-    run(connection, "SET SESSION lock_wait_timeout = 1")
+    run(connection, _WAIT_FOR_NO_LOCK)
     return sum(_drop(connection, name) for name in chosen_of(names, identity, chosen))
 
 

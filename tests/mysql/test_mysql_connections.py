@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -64,6 +65,24 @@ def busy(server: MariaDBServer) -> Iterator[None]:
 
 
 # --- TLS -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_process_reads_the_certificates_of_the_machine_once(
+    mariadb: MariaDBServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyMySQL would do it for each connection: 20 ms, for what it compares with nothing."""
+    place, made = Place(mariadb, mariadb.database()), list[ssl.SSLContext]()
+    make = ssl.create_default_context
+
+    def counted(*arguments: Any, **options: Any) -> ssl.SSLContext:
+        made.append(make(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr("tidegate.sinks.mysql.server._Connection._of_any_server", None)
+    monkeypatch.setattr("ssl.create_default_context", counted)
+    sink = place.sink()
+    assert outcome(sink, staged(sink)) is Outcome.COMMITTED
+    assert [each.verify_mode for each in made] == [ssl.CERT_NONE]
 
 
 @turn(0, of=4)

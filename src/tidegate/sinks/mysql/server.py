@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
@@ -16,6 +16,11 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import HIDDEN, may_be_secret
 from tidegate.option_values import hide_secrets_of, is_kept_elsewhere, resolved
 from tidegate.sinks.mysql.words import OF_A_ROW, remedy_of, told
+
+if TYPE_CHECKING:
+    _Base = Connection[Cursor]
+else:
+    _Base = Connection  # it is generic for type checkers only
 
 MySQLSession: TypeAlias = "Connection[Cursor]"
 ResultRows: TypeAlias = "list[tuple[Any, ...]]"
@@ -152,9 +157,26 @@ def _may_be_shown(name: str, value: str) -> bool:
 # --- a connection ------------------------------------------------------------------------------------------
 
 
+class _Connection(_Base):
+    """Without options of TLS, PyMySQL encrypts where the server can, and compares no certificate. But it reads the
+    certificates of the machine for each connection, which takes longer than everything else that an epoch does with
+    it. Here a process reads them once.
+    """
+
+    _of_any_server: ClassVar[Any] = None
+
+    def _create_ssl_ctx(self, sslp: Any) -> Any:
+        make = cast("Any", super())._create_ssl_ctx
+        if sslp:
+            return make(sslp)
+        if _Connection._of_any_server is None:
+            _Connection._of_any_server = make({})
+        return _Connection._of_any_server
+
+
 def _opened(given: Mapping[str, Any]) -> MySQLSession:
     """Connect and log in. Raises MySQLError, whatever PyMySQL or Python raises."""
-    make = cast("Any", Connection)  # its settings are keywords of any name
+    make = cast("Any", _Connection)  # its settings are keywords of any name
     try:
         connection: MySQLSession = make(
             **given, charset="utf8mb4", autocommit=True, program_name="tidegate", defer_connect=True

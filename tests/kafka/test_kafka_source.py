@@ -585,7 +585,8 @@ def test_a_task_goes_on_behind_what_went_before_it_came(
         for start, end in [(10, 18), (10, 14), (18, 25), (30, 40)]
     }
     assert found == {(10, 18): [15, 16, 17], (10, 14): [], (18, 25): [18, 19], (30, 40): []}
-    assert [each.removeprefix("job j, source s: ") for each in told(caplog)] == [
+    ours = "job j, source s: "  # a sink of an earlier test may still look after its transactions
+    assert [each.removeprefix(ours) for each in told(caplog) if each.startswith(ours)] == [
         f"from {topic}-2 10 the epoch continues at 15: 5 records are lost",
         f"from {topic}-2 10 the epoch continues at 14: 4 records are lost",
         f"from {topic}-2 20 the epoch continues at 25: 5 records are lost",

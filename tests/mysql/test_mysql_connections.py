@@ -78,7 +78,7 @@ def test_a_process_reads_the_certificates_of_the_machine_once(
         made.append(make(*arguments, **options))
         return made[-1]
 
-    monkeypatch.setattr("tidegate.sinks.mysql.server._Connection._of_any_server", None)
+    monkeypatch.setattr("tidegate.sinks.mysql.server._MySQLConnection._of_any_server", None)
     monkeypatch.setattr("ssl.create_default_context", counted)
     sink = place.sink()
     assert outcome(sink, staged(sink)) is Outcome.COMMITTED

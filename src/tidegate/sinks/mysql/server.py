@@ -157,7 +157,7 @@ def _may_be_shown(name: str, value: str) -> bool:
 # --- a connection ------------------------------------------------------------------------------------------
 
 
-class _Connection(_Base):
+class _MySQLConnection(_Base):
     """Without options of TLS, PyMySQL encrypts where the server can, and compares no certificate. But it reads the
     certificates of the machine for each connection, which takes longer than everything else that an epoch does with
     it. Here a process reads them once.
@@ -169,14 +169,14 @@ class _Connection(_Base):
         make = cast("Any", super())._create_ssl_ctx
         if sslp:
             return make(sslp)
-        if _Connection._of_any_server is None:
-            _Connection._of_any_server = make({})
-        return _Connection._of_any_server
+        if _MySQLConnection._of_any_server is None:
+            _MySQLConnection._of_any_server = make({})
+        return _MySQLConnection._of_any_server
 
 
 def _opened(given: Mapping[str, Any]) -> MySQLSession:
     """Connect and log in. Raises MySQLError, whatever PyMySQL or Python raises."""
-    make = cast("Any", _Connection)  # its settings are keywords of any name
+    make = cast("Any", _MySQLConnection)  # its settings are keywords of any name
     try:
         connection: MySQLSession = make(
             **given, charset="utf8mb4", autocommit=True, program_name="tidegate", defer_connect=True

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,14 +17,13 @@ from tests.postgres.test_postgres_tables import Place as OfPostgres
 from tests.redis.test_redis_keys import Place as OfRedis
 from tests.support.iceberg import opened as iceberg_table
 from tests.support.iceberg import sink_in
-from tests.support.mariadb import quoted
 from tests.support.staged import outcome, plan
 from tests.support.today import sampled
-from tests.upsert.places import KEYED, batch_of, place_on, row
-from tidegate.core.records import Attempt, Committable, Outcome
+from tests.upsert.places import KEYED, place_on, prepared, row
+from tidegate.core.records import Outcome
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
-from tidegate.testing.contract import IDENTITY, attempt_of
+from tidegate.testing.contract import IDENTITY
 
 KEPT = 100
 """Epochs that a ledger keeps, so that a start finds how far behind a target is."""
@@ -45,9 +43,7 @@ def mysql(request: pytest.FixtureRequest, protocol: str) -> Store:
     place = OfMySQL(server, server.database())
 
     def counts() -> Counts:
-        tables = [name for name in place.tables() if name != "t"]
-        found = {name: place.rows(f"SELECT COUNT(*) FROM {quoted(name)}")[0][0] for name in tables}
-        return {**found, "branches": len(server.branches())}
+        return {**rows_beside(place, "SELECT COUNT(*) FROM {}"), "branches": len(server.branches())}
 
     return Store(place.sink(protocol=protocol), counts)
 
@@ -57,11 +53,15 @@ def postgres(request: pytest.FixtureRequest, protocol: str) -> Store:
     place = OfPostgres(server, server.schema())
 
     def counts() -> Counts:
-        tables = [name for name in place.tables() if name != "t"]
-        found = {name: place.rows(f"SELECT count(*) FROM @.{name}")[0][0] for name in tables}
-        return {**found, "prepared": server.execute("SELECT count(*) FROM pg_prepared_xacts")[0][0]}
+        prepared_now = server.execute("SELECT count(*) FROM pg_prepared_xacts")[0][0]
+        return {**rows_beside(place, "SELECT count(*) FROM @.{}"), "prepared": prepared_now}
 
     return Store(place.sink(protocol=protocol), counts)
+
+
+def rows_beside(place: OfMySQL | OfPostgres, query: str) -> Counts:
+    """The number of rows of each table but the target's. `query` counts those of the table `{}`."""
+    return {name: place.rows(query.format(name))[0][0] for name in place.tables() if name != "t"}
 
 
 def redis(request: pytest.FixtureRequest, form: str) -> Store:
@@ -145,22 +145,12 @@ def test_what_is_kept_beside_the_rows_stays_bounded(request: pytest.FixtureReque
     store = make(request, how)
     sink = store.sink
     sink.open(plan(KEYED))
-    assert sink.begin_run(IDENTITY, 1, attempt_of().run_token) is None
     for epoch in range(epochs):
-        prepared(sink, attempt_of(epoch=epoch, task=9), epoch)  # an attempt that dies
-        assert outcome(sink, prepared(sink, attempt_of(epoch=epoch), epoch)) is Outcome.COMMITTED
+        rows = [row((2 * epoch + number) % KEYS, f"word {epoch}") for number in range(2)]
+        prepared(sink, rows, epoch=epoch, task=9)  # an attempt that dies
+        assert outcome(sink, prepared(sink, rows, epoch=epoch)) is Outcome.COMMITTED
         sink.abort(sink.pending(IDENTITY))
         sink.clean(IDENTITY, epoch)
     counts = store.counts()
     assert max(counts.values()) <= KEPT, counts
     assert len(counts) <= KEYS + 1, "a key has one stamp"
-
-
-def prepared(sink: TwoPhaseSink, attempt: Attempt, epoch: int) -> Committable:
-    """Two rows, of two keys."""
-    transaction = sink.begin(attempt)
-    rows: list[dict[str, Any]] = [row((2 * epoch + number) % KEYS, f"word {epoch}") for number in range(2)]
-    transaction.write(batch_of(rows))
-    committable = transaction.pre_commit()
-    assert committable is not None
-    return committable

@@ -43,8 +43,7 @@ def opened(place: Place, **options: Any) -> MySQLSink:
 
 
 def ids_of(place: Place) -> list[int]:
-    place.rows("SET SESSION wsrep_sync_wait = 1")
-    return sorted(number for (number,) in place.rows("SELECT id FROM t"))
+    return sorted(number for (number,) in place.rows("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT id FROM t"))
 
 
 @turn(2, of=4)

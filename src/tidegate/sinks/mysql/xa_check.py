@@ -10,7 +10,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.mysql.branches import prepared_here
 from tidegate.sinks.mysql.declared import DeclaredMySQLSink
 from tidegate.sinks.mysql.protocol import MySQLProtocol
-from tidegate.sinks.mysql.server import MySQLSession, variables
+from tidegate.sinks.mysql.server import MySQLSession, is_set, variables
 from tidegate.sinks.mysql.words import told
 
 _OR_STAGED = "or leave protocol= out: 'staged' needs none"
@@ -58,4 +58,4 @@ def server_against_xa(sink: DeclaredMySQLSink, connection: MySQLSession, where: 
 def cluster_of(connection: MySQLSession) -> list[str]:
     """The settings that show a server of Galera or of group replication, as `name=value`."""
     found = variables(connection, "wsrep_on", "group_replication_group_name")
-    return [f"{name}={value}" for name, value in found.items() if value and value.upper() not in ("OFF", "0")]
+    return [f"{name}={value}" for name, value in found.items() if is_set(value)]

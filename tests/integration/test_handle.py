@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from tidegate import FileSink, Job, JobHandle, PrintSink, RateSource, SQLiteSink
 from tidegate.logs.lines import FORMS, LogFormat, line_of
 from tidegate.operate.beat import JobState, read_beat
 from tidegate.sinks.base import SinkPlan
+from tidegate.spark.job_runs import JobRuns
 
 
 def words_job(place: Place) -> Job:
@@ -29,6 +31,22 @@ def words_job(place: Place) -> Job:
     counts = place.words(job).groupBy("word").count()
     job.query("query", counts, mode="update", sinks=[FileSink("files", place.folder / "out", format="json")])
     return job
+
+
+def test_no_thread_of_a_job_runs_on_when_the_wait_for_it_is_over(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """A daemon thread that wakes up while Python ends can crash it: the job is done, and its exit code says not."""
+    keep_time = JobRuns.keep_time
+
+    def slowly(runs: JobRuns) -> None:
+        keep_time(runs)
+        time.sleep(0.3)
+
+    monkeypatch.setattr(JobRuns, "keep_time", slowly)
+    before = set(threading.enumerate())
+    place.write("sea")
+    run(words_job(place))
+    names = [each.name for each in set(threading.enumerate()) - before]
+    assert [each for each in names if each.startswith("tidegate-")] == []
 
 
 def settings_of(session: SparkSession) -> dict[str, str]:

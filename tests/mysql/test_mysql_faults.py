@@ -21,6 +21,7 @@ from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Committable, Evidence, Outcome
 from tidegate.operate.sinks import describe, open_sink
 from tidegate.sinks.mysql.ledger import MySQLLedger
+from tidegate.sinks.mysql.server import run
 from tidegate.sinks.mysql.sink import MySQLSink
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 
@@ -149,8 +150,14 @@ def waiting_for_a_lock(place: Place, commit: Callable[[], Outcome]) -> Iterator[
 def test_the_server_ends_a_commit_that_stands_still_and_the_next_driver_commits(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server's own limit on idle connections, shortened for the test."""
-    monkeypatch.setattr("tidegate.sinks.mysql.server.IDLE_SECONDS", 1)
+    """The server's own limit on idle connections, shortened where the driver stands still and not before."""
+    record: Callable[..., None] = MySQLLedger.record
+
+    def record_and_shorten(ledger: MySQLLedger, *arguments: Any) -> None:
+        record(ledger, *arguments)
+        run(ledger._connection, "SET SESSION wait_timeout = 1")
+
+    monkeypatch.setattr(MySQLLedger, "record", record_and_shorten)
     sink = place.sink()
     committable = staged(sink)
     paused = Paused(monkeypatch, "record", behind=True)

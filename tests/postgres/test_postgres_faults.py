@@ -21,6 +21,7 @@ from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Committable, Evidence, Outcome
 from tidegate.operate.sinks import describe, open_sink
 from tidegate.sinks.postgres.ledger import Ledger
+from tidegate.sinks.postgres.server import run
 from tidegate.sinks.postgres.sink import PostgresSink
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 
@@ -147,9 +148,14 @@ def waiting_for_a_lock(place: Place, commit: Callable[[], Outcome]) -> Iterator[
 def test_the_server_ends_a_commit_that_stands_still_and_the_next_driver_commits(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server's own limit on idle transactions, shortened for the test."""
-    short = "SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', '100ms', true)"
-    monkeypatch.setattr("tidegate.sinks.postgres.server._FOR_THIS_TRANSACTION", short)
+    """The server's own limit on idle transactions, shortened where the driver stands still and not before."""
+    record: Callable[..., None] = Ledger.record
+
+    def record_and_shorten(ledger: Ledger, *arguments: Any) -> None:
+        record(ledger, *arguments)
+        run(ledger._connection, "SET LOCAL idle_in_transaction_session_timeout = '100ms'")
+
+    monkeypatch.setattr(Ledger, "record", record_and_shorten)
     sink = place.sink()
     committable = staged(sink)
     paused = Paused(monkeypatch, "record", behind=True)

@@ -34,6 +34,7 @@ class Driver:
         environment = {
             **os.environ,
             "PYTHONPATH": PYTHON_PATH,
+            "PYTHONFAULTHANDLER": "1",  # a crash in a native library names its place
             "TIDEGATE_TESTING": "1",
             "TIDEGATE_FAILPOINTS": failpoints,
         }

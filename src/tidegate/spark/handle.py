@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,8 @@ from tidegate.spark.job_life import JobLife
 from tidegate.spark.last_savepoint import no_last_savepoint
 
 _LOOK_SECONDS = 0.05
+_THREAD_SECONDS = 1.0
+"""A call into a JVM that does not answer holds a thread of the job for longer; nothing waits for that."""
 
 
 class JobHandle(JobLife):
@@ -35,9 +38,17 @@ class JobHandle(JobLife):
                     raise
                 self.ask_to_stop()
                 ended = self._ended.wait()
+        if ended:
+            self._join()
         if ended and self.outcome.error is not None:
             raise self.outcome.error
         return ended
+
+    def _join(self) -> None:
+        """Wait for the threads of the job. They wake up when it ends, and Python itself may crash if it ends then."""
+        for each in (self._watcher, self._clock):
+            if each.is_alive() and each is not threading.current_thread():
+                each.join(_THREAD_SECONDS)
 
     def await_end(self, timeout_seconds: float | None = None) -> bool:
         """Like `wait`, but an error of the job is not raised."""
